@@ -1,0 +1,1 @@
+"""History cannot be changed unnoticed: entries, canonical encoding, hash chain, seals, storage."""

@@ -1,0 +1,1 @@
+"""What was acknowledged is never lost: the pure core of append, commit, recovery, read barriers and membership."""
