@@ -12,7 +12,7 @@ from .messages import Holder
 
 
 class Acceptor:
-    """Promises and grants of one member. Pure: the caller makes `promised_epoch` and `holder` durable before it replies."""
+    """Promises and grants of one member. The caller makes `promised_epoch` and `holder` durable before it replies."""
 
     def __init__(self, promised_epoch: int, holder: Holder | None, ttl_us: int, margin_us: int, now_us: int) -> None:
         self.promised_epoch = promised_epoch

@@ -1,6 +1,6 @@
 """What members say to each other about who leads (PROTOCOL § 3). All values are immutable; times are microseconds.
 
-`stamp_us` is a reading of the sender's own clock that the receiver only echoes; it is never compared with another clock.
+`stamp_us` is a reading of the sender's own clock that the receiver only echoes; no two clocks are ever compared.
 """
 
 from __future__ import annotations

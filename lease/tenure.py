@@ -35,14 +35,14 @@ class Tenure:
         self.is_dropped = True
 
     def valid_until_us(self, voters: Collection[str], quorum: int) -> int:
-        """When the lease ends: `sent_at + ttl − margin` of the renewal that `quorum` of the voters confirmed; 0 if none."""
+        """When the lease ends: `sent_at + ttl − margin` of the renewal that `quorum` voters confirmed; 0 if none."""
         if self.is_dropped:
             return 0
         sent_at_us = quorum_value(self.renewed_at_us, voters, quorum)
         return sent_at_us + self.ttl_us - self.margin_us if sent_at_us else 0
 
     def contact_lost_at_us(self, voters: Collection[str], quorum: int, timeout_us: int) -> int:
-        """When *quorum-contact* is lost unless more is heard: the leader has then not heard `quorum` for the timeout."""
+        """When *quorum-contact* is lost: the leader has then not heard `quorum` voters for the timeout."""
         heard = {voter: max(self.began_at_us, self.heard_at_us.get(voter, 0)) for voter in voters}
         heard.pop(self.me, None)
         others = quorum - (self.me in voters)

@@ -8,7 +8,7 @@ class LogError(Exception):
 
 
 class LogDamaged(LogError):
-    """Bytes on disk are not what was written. Nothing was removed: the entry is refetched from a peer, or the node replaced.
+    """Bytes on disk are not what was written. Nothing was removed: refetch the entry from a peer, or replace the node.
 
     `file` is the file's name, `index` the entry concerned (None when it is none in particular), `page` SQLite's page.
     """
@@ -41,3 +41,11 @@ class LogOrder(LogError):
 
 class LogForeign(LogError):
     """The file is no log, is one of another format, or belongs to another cluster or node. It was left as it is."""
+
+
+class LogInUse(LogError):
+    """Another process or object writes this log; only one may."""
+
+
+class EraseIncomplete(LogError):
+    """The bodies are gone from the log, but a reader still holds them in the journal: erase them again."""

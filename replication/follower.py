@@ -129,7 +129,7 @@ class Follower:
         return entries[-1].index if entries else 0, ()
 
     def take_over(self, agreed: int, fresh: Sequence[Entry], seals: Sequence[Seal]) -> int | None:
-        """Write `fresh` behind `agreed`, cutting what differs; None if chain or seal is wrong, or nothing can be written."""
+        """Write `fresh` behind `agreed`, cutting what differs; None if it is unsound or cannot be written."""
         kernel = self.kernel
         if kernel.full or not self.is_sound(agreed, fresh, seals):
             return None
@@ -155,7 +155,7 @@ class Follower:
         return True
 
     def is_signed(self, seal: Seal, fresh: Sequence[Entry]) -> bool:
-        """Whether the sealing leader's own key made the seal; the first entries bring their founders' keys themselves."""
+        """Whether the sealing leader's own key made the seal; the first entries bring their founders' keys along."""
         key = self.kernel.key_of(seal.sealer)
         for entry in fresh if key is None else ():
             member = entry.configuration.member(seal.sealer) if entry.configuration else None

@@ -21,7 +21,6 @@ from .messages import Apply, Effect, Halt, HardState, LogRead, Message, Persist,
 from .settings import Settings
 from .tail import Anchor, Tail
 
-
 NEVER = 1 << 62
 
 
@@ -63,10 +62,10 @@ class Restored:
     founding configuration by `Found`. `configuration_keys` are the public keys of all members there ever were, by id.
     """
 
-    hard_state: HardState = HardState()
+    hard_state: HardState = field(default_factory=HardState)
     commit_index: int = 0
     applied_index: int = 0
-    anchor: Anchor = Anchor()
+    anchor: Anchor = field(default_factory=Anchor)
     tail: tuple[Entry, ...] = ()
     seals: tuple[Seal, ...] = ()
     configurations: tuple[Configuration, ...] = ()

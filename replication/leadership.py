@@ -245,9 +245,9 @@ class Leadership:
     def tell_commit(self) -> None:
         """Tell idle followers the new commit index at once; the others learn it from the append that follows."""
         for peer, progress in self.progress.items():
-            if not progress.round and progress.low >= self.kernel.tail.last_index:
-                if progress.commit_sent < self.kernel.commit_index:
-                    self._send_beat(peer, progress)
+            is_idle = not progress.round and progress.low >= self.kernel.tail.last_index
+            if is_idle and progress.commit_sent < self.kernel.commit_index:
+                self._send_beat(peer, progress)
 
     # --- heartbeats, renewal, confirmation ---
 
@@ -386,15 +386,16 @@ class Leadership:
 
     # --- membership ---
 
-    def reconfigure(self, request: Reconfigure, proposed: Configuration) -> None:
+    def reconfigure(self, request: Reconfigure) -> None:
         """Append a configuration, in force from this moment; refused when it could make two majorities."""
-        reason = self._reconfigure_objection(proposed)
+        reason = self._reconfigure_objection(request.configuration)
         if reason:
             self.kernel.emit(Declined(request.token, reason, self.kernel.me.node))
             return
         self.kernel.rule("overlapping-change")
         before = self.kernel.tail.last_index
-        first, last = self._append([request.draft])
+        fields = self.kernel.notary.configured(request.configuration, self.kernel.wall_us)
+        first, last = self._append([Draft(*fields)])
         self._track_members(before)
         self.kernel.emit(Accepted(request.token, self.epoch, first, last))
         self.replicate()

@@ -37,7 +37,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Follower to leader: `match` is `min(match, durable)` (*ack-what-matches*). `stamp_us` 0: the lease is not renewed.
+    """Follower to leader: `match` is `min(match, durable)` (*ack-what-matches*). `stamp_us` 0: no renewal.
 
     `matched` False means the prefix differs; `last_index` and `commit_index` bound the search for where it does.
     `counts` False: entries it once acknowledged are still missing here, so this is progress, not an acknowledgement.
@@ -230,7 +230,7 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read of that mode has arrived. `index` is the session's last seen index. Ends in `ReadReady` or `ReadFailed`."""
+    """A read has arrived; `index` is the last one its session saw. Ends in `ReadReady` or `ReadFailed`."""
 
     token: int
     mode: ReadMode
@@ -263,10 +263,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Put this configuration in force by one entry (PROTOCOL § 10), given as its draft. Ends as a proposal does."""
+    """Put this configuration in force by one entry (PROTOCOL § 10). Ends as a proposal does."""
 
     token: int
-    draft: Draft
+    configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True)

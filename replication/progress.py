@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Progress:
-    """`match` is what counts. Between `low` (known equal) and `high` (known to differ behind it) equality is searched for.
+    """`match` is what counts. Between `low` (known equal) and `high` (may differ behind it) equality is searched for.
 
-    `next` is the first index to send once `low == high`. `round` is the append in flight, 0 for none.
+    `round` is the append in flight, 0 for none.
     """
 
     low: int

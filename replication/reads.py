@@ -64,7 +64,7 @@ class LeaderWait:
 
 @dataclass(slots=True)
 class QuorumWait:
-    """A quorum read: states of members, then `position`, the highest among R of them, that someone must have applied."""
+    """A quorum read: states of members, then `position`, the highest of R of them, that someone must have applied."""
 
     token: int
     deadline_us: int
@@ -193,7 +193,7 @@ class ReadBarriers:
                 wait.request, wait.asked, wait.asked_at_us = kernel.request(), leader, kernel.now_us
                 kernel.send(leader, ReadIndexQuery(wait.request))
 
-    def on_index_reply(self, sender: str, reply: ReadIndexReply) -> None:
+    def on_index_reply(self, reply: ReadIndexReply) -> None:
         """The leader gave an index; `index` -1: it does not lead, so ask again when another one is known."""
         for wait in self.at_leader:
             if wait.request == reply.request and reply.index >= 0:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..lease.messages import Grant, Holder, Prepare, Probe, ProbeReply, Refusal, Release
-from ..log.canonical import decode
 from ..log.configuration import Configuration
 from ..log.entry import Position
 from .candidacy import Candidacy
@@ -166,28 +165,37 @@ class Replica:
                 self._receive(input.sender, input.message)
             case Persisted():
                 self._persisted(input.token)
-            case Propose() if self.leadership:
-                self.leadership.propose(input)
-            case Reconfigure() if self.leadership:
-                self._reconfigure(input, self.leadership)
             case Propose() | Reconfigure():
-                self.kernel.emit(Declined(input.token, "leader", self._leader_to_ask() or None))
+                self._propose(input)
             case Applied():
                 self.kernel.applied_index = max(self.kernel.applied_index, input.index)
             case Read():
                 self.reads.on_read(input)
             case LogRead():
                 self.kernel.on_log_read(input)
-            case Transfer():
-                self._transfer(input)
-            case DiskFull():
-                self._disk_full(input.full)
-            case Found():
-                self._found(input.configuration)
-            case MayTry():
-                self.may_try = input
             case Tick():
                 self._tick()
+            case Transfer() | DiskFull() | Found() | MayTry():
+                self._take_order(input)
+
+    def _take_order(self, order: Transfer | DiskFull | Found | MayTry) -> None:
+        match order:
+            case Transfer():
+                self._transfer(order)
+            case DiskFull():
+                self._disk_full(order.full)
+            case Found():
+                self._found(order.configuration)
+            case MayTry():
+                self.may_try = order
+
+    def _propose(self, proposal: Propose | Reconfigure) -> None:
+        if self.leadership is None:
+            self.kernel.emit(Declined(proposal.token, "leader", self._leader_to_ask() or None))
+        elif isinstance(proposal, Propose):
+            self.leadership.propose(proposal)
+        else:
+            self.leadership.reconfigure(proposal)
 
     def _receive(self, sender: str, message: Message) -> None:
         if self.kernel.damaged:
@@ -196,8 +204,17 @@ class Replica:
         match message:
             case Append() | Heartbeat() | Fetch():
                 self._receive_from_above(sender, message)
-            case Probe() | Prepare() | Release() | ProbeReply() | Grant() | Refusal():
+            case Appended() | HeartbeatReply() | Fetched() | Fenced():
+                self._receive_from_below(sender, message)
+            case Handover():
+                self._handover(message)
+            case ReadIndexQuery() | ReadIndexReply() | QuorumQuery() | QuorumState():
+                self._receive_read(sender, message)
+            case _:
                 self._receive_lease(sender, message)
+
+    def _receive_from_below(self, sender: str, message: Appended | HeartbeatReply | Fetched | Fenced) -> None:
+        match message:
             case Appended() if self.leadership:
                 self.leadership.on_appended(sender, message)
                 self.leadership.hand_over_when_ready()
@@ -207,18 +224,19 @@ class Replica:
                 self.candidacy.on_fetched(sender, message)
             case Fenced():
                 self._fenced(message)
-            case Handover():
-                self._handover(sender, message)
+            case _:
+                self.kernel.rule("late-reply")
+
+    def _receive_read(self, sender: str, message: ReadIndexQuery | ReadIndexReply | QuorumQuery | QuorumState) -> None:
+        match message:
             case ReadIndexQuery():
                 self.reads.on_index_query(sender, message)
             case ReadIndexReply():
-                self.reads.on_index_reply(sender, message)
+                self.reads.on_index_reply(message)
             case QuorumQuery():
                 self.reads.on_quorum_query(sender, message)
             case QuorumState():
                 self.reads.on_quorum_state(sender, message)
-            case Appended() | HeartbeatReply() | Fetched():
-                self.kernel.rule("late-reply")
 
     def _receive_damaged(self, sender: str, message: Message) -> None:
         """*damage-is-not-truncation*: until it is repaired, a damaged node neither grants, acknowledges nor answers."""
@@ -239,10 +257,6 @@ class Replica:
     def counts_itself(self) -> bool:
         """A node that still misses what it once acknowledged does not count."""
         return self.kernel.is_whole
-
-    def _reconfigure(self, request: Reconfigure, leadership: Leadership) -> None:
-        [fields] = decode(request.draft.events)
-        leadership.reconfigure(request, Configuration.from_canonical(*fields, (leadership.epoch, 0)))
 
     def _disk_full(self, full: bool) -> None:
         kernel = self.kernel
@@ -425,7 +439,7 @@ class Replica:
         above = max(self.seen_epoch, self.may_try.token)
         return Candidacy(self.kernel, self.follower, above, self._lead)
 
-    def _handover(self, sender: str, handover: Handover) -> None:
+    def _handover(self, handover: Handover) -> None:
         """The leader has released its epoch in favour of this node."""
         if not self.kernel.acceptor.release(handover.epoch, handover.leader) or not self._may_lead():
             return

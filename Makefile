@@ -1,0 +1,78 @@
+# One verb per wish. A machine needs Python 3.11 or newer and make; everything else goes into .venv.
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help setup test test-process check format proto transcripts lock clean
+
+# From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
+export PYTHONSAFEPATH := 1
+
+BIN := .venv/bin
+READY := .venv/.ready
+PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+# Without the safe path: a package that has to be built here may import itself from its own folder.
+INSTALL := env -u PYTHONSAFEPATH $(BIN)/python -m pip install --quiet --disable-pip-version-check
+STUBS := proto/generated
+SCRATCH := build/make
+
+help: ## Say what can be asked for
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv as the lock file says (every other verb does this first)
+
+$(READY): requirements.lock pyproject.toml
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+		for python in $(PYTHONS); do \
+			if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+		done; \
+		test -n "$$found" || { echo "No Python 3.11 or newer among: $(PYTHONS). Name one: make PYTHON=..." >&2; exit 1; }; \
+		echo "Making .venv with $$found"; \
+		$$found -m venv --clear .venv || { echo "On Debian: apt-get install python3-venv" >&2; exit 1; }; \
+	}
+	@echo "Installing what requirements.lock names"
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: $(READY) ## Prove the code: unit tests and simulations, no node processes, no waiting
+	$(BIN)/pytest -q -n auto
+
+test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, and the README as it stands
+	$(BIN)/pytest -q -m process
+
+check: $(READY) ## Lint, format, types, import layers, and stubs that equal what protoc writes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory proto STUBS=$(SCRATCH)/stubs
+	diff -r -x '__init__.py' -x '__pycache__' $(SCRATCH)/stubs proto/generated
+	@rm -rf $(SCRATCH)
+
+format: $(READY) ## Format the code and sort its imports
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+proto: $(READY) ## Write proto/generated from proto/*.proto
+	@rm -rf $(SCRATCH)/protoc $(STUBS)/*_pb2*
+	@mkdir -p $(SCRATCH)/protoc $(STUBS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iveridical/proto=proto \
+		--python_out=$(SCRATCH)/protoc --grpc_python_out=$(SCRATCH)/protoc \
+		--mypy_out=quiet:$(SCRATCH)/protoc --mypy_grpc_out=quiet:$(SCRATCH)/protoc proto/*.proto
+	@for stub in $(SCRATCH)/protoc/veridical/proto/*; do \
+		case $$stub in *_pb2_grpc.py*) grep -q 'class .*Stub' "$$stub" || continue;; esac; \
+		sed 's/^from veridical\.proto import /from . import /' "$$stub" > "$(STUBS)/$${stub##*/}"; \
+	done
+	@rm -rf $(SCRATCH)/protoc
+
+transcripts: $(READY) ## Write tests/transcripts anew, as the core tells them now
+	$(BIN)/python tests/rewrite_transcripts.py
+
+lock: $(READY) ## Bring requirements.lock to the newest releases that pyproject.toml allows
+	$(INSTALL) uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --group dev --output-file requirements.lock pyproject.toml
+
+clean: ## Remove what the other verbs left, except .venv
+	rm -rf build dist *.egg-info .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The network client: it finds the leader, retries with the same command id, and ends every call in time."""

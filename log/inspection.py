@@ -1,0 +1,83 @@
+"""Looks at the files of a log before anything may write to them, and so before SQLite could tidy damage away."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from .database import connect_reader, damage_of
+from .errors import LogDamaged, LogForeign
+from .journal import Journal, dropped_frame, read_journal, recovered_frames
+from .rows import SCHEMA, SELECT_STATE, BadRow, State, state_of
+
+APPLICATION_ID = 0x5644_4C47
+"""Marks the file as a log of Veridical ("VDLG") in SQLite's header."""
+
+FORMAT = 1
+"""The version of tables and rows, in SQLite's `user_version`."""
+
+
+def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
+    """Whether there is a log at `path` (False: an empty place to make one), `acknowledged` being its mark.
+
+    `alone` says that no writer can be at work, so that the journal may be judged too. Raises `LogDamaged` or
+    `LogForeign`, with every file as it was.
+    """
+    journal_path = path.with_name(path.name + "-wal")
+    if not path.exists() or path.stat().st_size == 0:
+        if acknowledged or (journal_path.exists() and journal_path.stat().st_size):
+            raise LogDamaged(path.name, None, f"the file is missing or empty after {acknowledged} acknowledged writes")
+        return False
+    journal = read_journal(path) if alone else None
+    with closing(connect_reader(path)) as connection:
+        try:
+            return _inspect_open(connection, path, acknowledged, journal)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB and not acknowledged:
+                raise LogForeign(f"{path} is not a log") from error
+            raise damage_of(error, path.name, None) from error
+        except BadRow as error:
+            raise LogDamaged(path.name, None, str(error)) from error
+
+
+def _inspect_open(connection: sqlite3.Connection, path: Path, acknowledged: int, journal: Journal | None) -> bool:
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema").fetchall())
+    if journal is not None:
+        _check_journal(journal, path)
+    if not tables and not acknowledged:
+        return False
+    _check_header(connection, path, acknowledged)
+    if tables != {name.encode(): sql.encode() for name, sql in SCHEMA.items()}:
+        raise LogDamaged(path.name, None, "its tables are not those of a log", page=1)
+    state = _only_state(connection, path)
+    if state.writes < acknowledged:
+        missing = f"{acknowledged - state.writes} acknowledged writes are missing after write {state.writes}"
+        raise LogDamaged(path.name + "-wal", state.last.index + 1, missing)
+    return True
+
+
+def _check_journal(journal: Journal, path: Path) -> None:
+    frame = dropped_frame(journal, recovered_frames(path) if journal.frames else 0)
+    if frame is not None:
+        what = f"acknowledged writes are unreadable from frame {frame} of the journal on"
+        raise LogDamaged(path.name + "-wal", None, what, page=frame)
+
+
+def _check_header(connection: sqlite3.Connection, path: Path, acknowledged: int) -> None:
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if (application, version) == (APPLICATION_ID, FORMAT):
+        return
+    if acknowledged:
+        raise LogDamaged(path.name, None, "its header is not that of a log", page=1)
+    if application != APPLICATION_ID:
+        raise LogForeign(f"{path} is a database of something else")
+    raise LogForeign(f"{path} has format {version}, this version of the software reads format {FORMAT}")
+
+
+def _only_state(connection: sqlite3.Connection, path: Path) -> State:
+    rows = connection.execute(SELECT_STATE).fetchall()
+    if len(rows) != 1:
+        raise LogDamaged(path.name, None, f"{len(rows)} rows of state, where there is one")
+    return state_of(rows[0])

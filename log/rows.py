@@ -1,0 +1,256 @@
+"""The rows of the log's tables: their layout, and how entries, seals and state become rows and come back.
+
+Every row ends with a CRC-32 over all that is before it, so that any changed byte is found when the row is read, without
+hashing anything. A deliberate change is found by `verify`, which trusts nothing but signatures.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+from zlib import crc32
+
+import msgpack
+
+from .canonical import pack
+from .entry import GENESIS_HASH, Entry, Position
+from .seal import Seal
+
+Row: TypeAlias = tuple[Any, ...]
+
+SCHEMA = {
+    "entries": """\
+CREATE TABLE entries (
+    entry_index INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    time_us INTEGER NOT NULL,
+    prev_hash BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    envelope BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    events BLOB NOT NULL,
+    bodies BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
+    "seals": """\
+CREATE TABLE seals (
+    entry_index INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    sealer TEXT NOT NULL,
+    signature BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
+    "configurations": """\
+CREATE TABLE configurations (
+    entry_index INTEGER PRIMARY KEY,
+    checksum INTEGER NOT NULL
+)""",
+    "state": """\
+CREATE TABLE state (
+    one INTEGER PRIMARY KEY,
+    writes INTEGER NOT NULL,
+    commit_index INTEGER NOT NULL,
+    last_index INTEGER NOT NULL,
+    last_epoch INTEGER NOT NULL,
+    last_time_us INTEGER NOT NULL,
+    promised_epoch INTEGER NOT NULL,
+    last_hash BLOB NOT NULL,
+    holder_node TEXT,
+    holder_run TEXT,
+    checksum INTEGER NOT NULL
+)""",
+    "identity": """\
+CREATE TABLE identity (
+    one INTEGER PRIMARY KEY,
+    cluster_id TEXT NOT NULL,
+    cluster TEXT NOT NULL,
+    node TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
+}
+
+_ENTRY_NUMBERS = struct.Struct(">QQqIIII")
+_SEAL_NUMBERS = struct.Struct(">QQII")
+_STATE_NUMBERS = struct.Struct(">QQQQqQI")
+_INDEX = struct.Struct(">Q")
+_MALFORMED = (TypeError, ValueError, OverflowError, struct.error)
+
+
+class BadRow(ValueError):
+    """The row is not one that was written here; its text says what does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The one row that changes with every write.
+
+    `writes` counts the writes that this log has taken. The end of the log stands here as well as in the entries, so
+    that entries which are missing at the end are missed.
+    """
+
+    writes: int = 0
+    commit_index: int = 0
+    last: Position = Position(0, 0)
+    last_time_us: int = 0
+    last_hash: bytes = GENESIS_HASH
+    promised_epoch: int = 0
+    holder_node: str | None = None
+    holder_run: str | None = None
+
+
+def entry_row(entry: Entry) -> Row:
+    """The row of table `entries` that keeps this entry with its bodies."""
+    bodies = pack(entry.bodies)
+    checksum = _entry_checksum(
+        entry.index,
+        entry.epoch,
+        entry.time_us,
+        entry.prev_hash,
+        entry.hash,
+        entry.envelope,
+        entry.signature,
+        entry.events,
+        bodies,
+    )
+    return (
+        entry.index,
+        entry.epoch,
+        entry.time_us,
+        entry.prev_hash,
+        entry.hash,
+        entry.envelope,
+        entry.signature,
+        entry.events,
+        bodies,
+        checksum,
+    )
+
+
+def entry_of(row: Row) -> Entry:
+    """The entry of a row. Raises `BadRow` when its checksum does not fit."""
+    index, epoch, time_us, prev_hash, hash, envelope, signature, events, bodies, checksum = row
+    try:
+        intact = checksum == _entry_checksum(*row[:-1])
+        unpacked = tuple(_unpack(bodies)) if intact else ()
+    except _MALFORMED as error:
+        raise BadRow("the entry's row is malformed") from error
+    if not intact:
+        raise BadRow("the entry's checksum does not fit its bytes")
+    return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, unpacked, hash)
+
+
+def seal_row(seal: Seal) -> Row:
+    """The row of table `seals` that keeps this seal."""
+    sealer = seal.sealer.encode()
+    checksum = _seal_checksum(seal.index, seal.epoch, seal.hash, sealer, seal.signature)
+    return (seal.index, seal.epoch, seal.hash, seal.sealer, seal.signature, checksum)
+
+
+def seal_of(row: Row) -> Seal:
+    """The seal of a row. Raises `BadRow` when its checksum does not fit."""
+    index, epoch, hash, sealer, signature, checksum = row
+    try:
+        intact = checksum == _seal_checksum(*row[:-1])
+    except _MALFORMED as error:
+        raise BadRow("the seal's row is malformed") from error
+    if not intact:
+        raise BadRow("the seal's checksum does not fit its bytes")
+    return Seal(epoch, index, hash, sealer.decode(), signature)
+
+
+def configuration_row(index: int) -> Row:
+    """The row of table `configurations`: the entry at `index` puts a configuration in force."""
+    return (index, crc32(_INDEX.pack(index)))
+
+
+def configuration_index_of(row: Row) -> int:
+    """The index in such a row. Raises `BadRow` when its checksum does not fit."""
+    index, checksum = row
+    if not isinstance(index, int) or index < 0 or checksum != crc32(_INDEX.pack(index)):
+        raise BadRow("the list of configurations is damaged")
+    return index
+
+
+def state_row(state: State) -> Row:
+    """The row of table `state`."""
+    node = None if state.holder_node is None else state.holder_node.encode()
+    run = None if state.holder_run is None else state.holder_run.encode()
+    numbers = (state.writes, state.commit_index, state.last.index, state.last.epoch, state.last_time_us)
+    checksum = _state_checksum(*numbers, state.promised_epoch, state.last_hash, node, run)
+    return (*numbers, state.promised_epoch, state.last_hash, state.holder_node, state.holder_run, checksum)
+
+
+def state_of(row: Row) -> State:
+    """The state of a row. Raises `BadRow` when its checksum does not fit."""
+    writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, last_hash, node, run, checksum = row
+    try:
+        intact = checksum == _state_checksum(*row[:-1])
+    except _MALFORMED as error:
+        raise BadRow("the state's row is malformed") from error
+    if not intact:
+        raise BadRow("the state's checksum does not fit its bytes")
+    holder = (None if node is None else node.decode(), None if run is None else run.decode())
+    last = Position(last_epoch, last_index)
+    return State(writes, commit_index, last, last_time_us, last_hash, promised_epoch, *holder)
+
+
+def identity_row(texts: tuple[str, str, str]) -> Row:
+    """The row of table `identity`."""
+    return (*texts, _text_checksum([text.encode() for text in texts]))
+
+
+def identity_of(row: Row) -> tuple[str, str, str]:
+    """The three texts of such a row. Raises `BadRow` when its checksum does not fit."""
+    *texts, checksum = row
+    if not all(isinstance(text, bytes) for text in texts) or checksum != _text_checksum(texts):
+        raise BadRow("the log's identity is damaged")
+    cluster_id, cluster, node = (text.decode() for text in texts)
+    return (cluster_id, cluster, node)
+
+
+def _unpack(bodies: bytes) -> list[bytes | None]:
+    return cast("list[bytes | None]", msgpack.unpackb(bodies))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _entry_checksum(
+    index: int,
+    epoch: int,
+    time_us: int,
+    prev_hash: bytes,
+    hash: bytes,
+    envelope: bytes,
+    signature: bytes,
+    events: bytes,
+    bodies: bytes,
+) -> int:
+    # The lengths are summed too: a changed length would only move the borders between the fields.
+    lengths = (len(envelope), len(signature), len(events), len(bodies))
+    numbers = _ENTRY_NUMBERS.pack(index, epoch, time_us, *lengths)
+    return crc32(b"".join((numbers, prev_hash, hash, envelope, signature, events, bodies)))
+
+
+def _seal_checksum(index: int, epoch: int, hash: bytes, sealer: bytes, signature: bytes) -> int:
+    numbers = _SEAL_NUMBERS.pack(index, epoch, len(sealer), len(signature))
+    return crc32(b"".join((numbers, hash, sealer, signature)))
+
+
+def _state_checksum(
+    writes: int,
+    commit_index: int,
+    last_index: int,
+    last_epoch: int,
+    last_time_us: int,
+    promised_epoch: int,
+    last_hash: bytes,
+    node: bytes | None,
+    run: bytes | None,
+) -> int:
+    holder = pack((node, run))
+    numbers = (writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, len(holder))
+    return crc32(_STATE_NUMBERS.pack(*numbers) + last_hash + holder)
+
+
+def _text_checksum(texts: list[bytes]) -> int:
+    return crc32(pack(cast("list[Any]", texts)))

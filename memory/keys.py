@@ -1,0 +1,59 @@
+"""Identity: what a fact is about decides which record it meets, and nothing else does (MEMORY § 2)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+from unicodedata import normalize
+
+ID_BYTES: Final = 16
+RESERVED_PREDICATES: Final = frozenset({"author_trust", "fails", "design_rule", "schema", "tool"})
+RESERVED_SCOPES: Final = frozenset({"meta:authors"})
+
+_KEY_TAG: Final = b"veridical/record/1\0"
+_SENTENCE_TAG: Final = b"veridical/sentence/1\0"
+_VALUE_TAG: Final = b"veridical/value/1\0"
+
+
+def normal_name(name: str) -> str:
+    """A subject, predicate or scope as it is compared: NFC, lower case, no outer white space."""
+    if name.isascii():
+        return name.strip().lower()
+    return normalize("NFC", normalize("NFC", name).lower()).strip()
+
+
+def make_key(subject: str, predicate: str, scope: str) -> str:
+    """The key of a fact: its three names, normal and escaped so that different names never give one key."""
+    return f"{_escaped(subject)}|{_escaped(predicate)}|{_escaped(scope)}"
+
+
+def make_id(key: str) -> str:
+    """The id of a key: 128 bits of SHA-256 as 32 hex digits."""
+    return record_id(key).hex()
+
+
+def record_id(key: str) -> bytes:
+    """`make_id` as 16 bytes."""
+    return sha256(_KEY_TAG + key.encode("utf-8", "surrogatepass")).digest()[:ID_BYTES]
+
+
+def sentence_id(scope: str, value_digest: bytes) -> bytes:
+    """The id of an atomic sentence, which has no subject and predicate: made of its scope and its keyed digest."""
+    return sha256(_SENTENCE_TAG + value_digest + normal_name(scope).encode()).digest()[:ID_BYTES]
+
+
+def value_id(key: str, value_digest: bytes) -> bytes:
+    """The id of one value of a multi-valued predicate: its values live side by side."""
+    return sha256(_VALUE_TAG + value_digest + key.encode()).digest()[:ID_BYTES]
+
+
+def is_reserved(predicate: str, scope: str) -> bool:
+    """Whether a predicate or scope belongs to the product's own state, in whatever spelling."""
+    return normal_name(predicate) in RESERVED_PREDICATES or normal_name(scope) in RESERVED_SCOPES
+
+
+def _escaped(name: str) -> str:
+    normal = normal_name(name)
+    if "%" in normal or "|" in normal:
+        return normal.replace("%", "%25").replace("|", "%7c")
+    return normal

@@ -1,0 +1,23 @@
+"""Every bound of the memory rules, by name. What exceeds one is refused and told which; nothing is ever shortened."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TEXT_CHARACTERS_LIMIT: Final = 20_000  # a few pages: more is a document, and belongs into an episode
+NAME_CHARACTERS_LIMIT: Final = 512  # subject, predicate, source, one item of provenance, evidence
+SCOPE_CHARACTERS_LIMIT: Final = 256
+REASON_CHARACTERS_LIMIT: Final = 2_000
+JSON_BYTES_LIMIT: Final = 64 << 10  # metadata and detail, each
+JSON_DEPTH_LIMIT: Final = 16
+BODY_BYTES_LIMIT: Final = 1 << 20
+
+PROVENANCE_LIMIT: Final = 32  # items that a record carries; further ones are in its history
+SOURCES_LIMIT: Final = 64  # independent sources that a value counts; at the limit it is as supported as it can be
+OPINIONS_LIMIT: Final = 64  # corroborators, and contradictions, that a value remembers
+CONTENDERS_LIMIT: Final = 16  # values that wait beside a verified one for a reviewer
+BATCH_IDS_LIMIT: Final = 1_000  # ids of one prune or reinforce command
+MULTI_VALUED_LIMIT: Final = 1_000  # declarations of multi-valued predicates
+
+TIME_US_LIMIT: Final = 253_402_300_800_000_000  # the end of the year 9999: what a datetime can hold
+DURATION_US_LIMIT: Final = 100 * 365 * 86_400_000_000

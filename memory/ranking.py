@@ -1,0 +1,50 @@
+"""What comes first in a recall (MEMORY § 7): relevance, reachability, belief and trust, added and never multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .lifecycle import strength_ppm
+from .record import CANDIDATE, PPM, VERIFIED, Record
+
+RELEVANCE_WEIGHT: Final = 0.5
+STRENGTH_WEIGHT: Final = 0.2
+CONFIDENCE_WEIGHT: Final = 0.3
+TRUST_WEIGHT: Final = 0.35
+
+_DECIMALS: Final = 9  # far below any meaningful difference, far above what processors may differ by
+
+
+def is_recallable(record: Record) -> bool:
+    """Whether a record's trust allows it in a recall at all."""
+    return record.trust in (CANDIDATE, VERIFIED)
+
+
+def rank(record: Record, relevance: float, now_us: int) -> float:
+    """The rank of a record whose relevance to the query is between 0 and 1; the higher, the earlier."""
+    strength = strength_ppm(record, now_us) / PPM
+    confidence = record.confidence_ppm / PPM
+    trust = 1.0 if record.trust == VERIFIED else 0.0
+    score = (
+        RELEVANCE_WEIGHT * relevance
+        + STRENGTH_WEIGHT * strength
+        + CONFIDENCE_WEIGHT * confidence
+        + TRUST_WEIGHT * trust
+    )
+    return round(score, _DECIMALS)
+
+
+def order(score: float, id: bytes) -> tuple[float, bytes]:
+    """The sort key of a hit: best score first, ties by id, so that every node gives the same list."""
+    return (-score, id)
+
+
+def normalised(scores: Sequence[float]) -> list[float]:
+    """Scores of one list of candidates spread over 0 to 1 (higher is better); equal scores all become 1."""
+    if not scores:
+        return []
+    lowest, highest = min(scores), max(scores)
+    if highest == lowest:
+        return [1.0] * len(scores)
+    return [(score - lowest) / (highest - lowest) for score in scores]

@@ -1,0 +1,128 @@
+"""Decides envelopes on the newest state: what is folded, and everything that is in the log but not folded yet.
+
+Pure: the node runs one on a thread of its own, and the simulator runs the same class. The state that a decision stands
+on is the projection with *layers* of changes above it. The newest layer takes the changes of what is decided; once it
+has grown, another one is begun. A layer is dropped when all of its entries are folded, for the projection has them then.
+Reading a projection that is ahead of a layer does no harm: the layer covers whatever it changed with something at least
+as new, or the layer above it does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..log.canonical import encode
+from ..log.entry import SALT_BYTES, Envelope
+from ..memory.machine import Command, Context, Outcome, decide_envelope, outcomes
+from ..memory.record import Record
+from ..memory.state import State, Workspace
+from ..replication.messages import Draft
+
+LAYER_COMMANDS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An envelope whose signature was verified, as it is to be decided. `raw` are its exact bytes."""
+
+    envelope: Envelope
+    raw: bytes
+    signature: bytes
+    bodies: tuple[bytes, ...]
+
+    @property
+    def author(self) -> bytes | None:
+        """The principal behind the commands; None when a node signed for somebody who came without one."""
+        return None if self.envelope.on_behalf else self.envelope.author
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an envelope came to: the entry to be at `index`, its outcomes, and the records they are about."""
+
+    index: int
+    draft: Draft
+    outcomes: tuple[Outcome, ...]
+    records: tuple[Record | None, ...]
+
+
+@dataclass(slots=True)
+class _Layer:
+    """Changes of entries up to `last_index`, not yet dropped. `commands` is how much went into it."""
+
+    workspace: Workspace
+    last_index: int
+    commands: int = 0
+
+
+class Decider:
+    """Decides in one epoch, from the moment that its leader serves. Everything up to `after_index` must be folded then.
+
+    `base` reads the projection. Not for several threads at once.
+    """
+
+    def __init__(self, base: State, context: Context, after_index: int) -> None:
+        self.context = context
+        self.after_index = after_index
+        self._base = base
+        self._last_time_us = base.time_us()
+        self._layers: deque[_Layer] = deque([_Layer(Workspace(base), after_index)])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the decisions are made in."""
+        return self.context.epoch
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers stand on the projection."""
+        return len(self._layers)
+
+    def decide(self, proposals: Sequence[Proposal], wall_us: int, applied_index: int) -> list[Decision]:
+        """Decide these envelopes in order, one entry each, on top of all that was decided before.
+
+        `applied_index` says how far the projection has come. Time is `wall_us`, but never before the last entry.
+        """
+        self._drop_folded(applied_index)
+        self._last_time_us = time_us = max(self._last_time_us, wall_us)
+        return [self._decide_one(proposal, time_us) for proposal in proposals]
+
+    def _decide_one(self, proposal: Proposal, time_us: int) -> Decision:
+        layer = self._open_layer()
+        index = self.after_index + 1
+        commands = _commands(proposal)
+        items = decide_envelope(layer.workspace, commands, time_us, self.context, index)
+        self.after_index = layer.last_index = index
+        layer.commands += len(commands)
+        found = outcomes(items, self.epoch, index)
+        records = [layer.workspace.record(outcome.record_id) if outcome.record_id else None for outcome in found]
+        events: list[Any] = items
+        draft = Draft(time_us, proposal.raw, proposal.signature, encode(events), proposal.bodies)
+        return Decision(index, draft, tuple(found), tuple(records))
+
+    def _open_layer(self) -> _Layer:
+        newest = self._layers[-1]
+        if newest.commands >= LAYER_COMMANDS:
+            newest = _Layer(Workspace(newest.workspace), self.after_index)
+            self._layers.append(newest)
+        return newest
+
+    def _drop_folded(self, applied_index: int) -> None:
+        """Drop the oldest layers that the projection holds by now, and let the one above stand on the projection."""
+        layers = self._layers
+        while len(layers) > 1 and layers[0].last_index <= applied_index:
+            layers.popleft()
+            layers[0].workspace.base = self._base
+        if layers[0].commands and layers[0].last_index <= applied_index:
+            layers[0] = _Layer(Workspace(self._base), self.after_index)
+
+
+def _commands(proposal: Proposal) -> list[Command]:
+    author = proposal.author
+    return [
+        Command(head.id, head.kind, body[SALT_BYTES:], author)
+        for head, body in zip(proposal.envelope.commands, proposal.bodies, strict=True)
+    ]

@@ -1,0 +1,314 @@
+"""Rounds of writing at the leader: what waits is decided, proposed, committed, applied and answered.
+
+One round at a time is decided and replicated; the next one fills meanwhile. A caller is answered once its entry is
+applied here. When leadership ends, what was proposed ends as *outcome unknown*, what only waited may be sent elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ..memory.errors import NotLeader, OutcomeUnknown
+from ..memory.machine import Context
+from ..memory.state import State
+from ..replication.messages import Accepted, Declined, Draft, Propose
+from .admission import Admission, Bounds
+from .decider import Decider, Decision, Proposal
+from .driver import Driver
+from .metrics import Metrics
+from .ports import SubmitResult, Wait
+from .system import Clock
+
+SECOND_US = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A submission at the leader. `proposed` says that it may be in a log by now, whatever becomes of its caller."""
+
+    proposal: Proposal
+    wait: Wait
+    future: asyncio.Future[SubmitResult]
+    commands: int
+    size_bytes: int
+    proposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A submission that stands in the log at `index`, and what its caller will hear."""
+
+    waiting: Waiting
+    index: int
+    result: SubmitResult
+
+
+@dataclass(slots=True, eq=False)
+class Desk:
+    """Where one epoch is decided, from the moment that all of its log is applied. The decider is made on its own thread."""
+
+    context: Context
+    after_index: int
+    decider: Decider | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsPort:
+    """What rounds ask of the node: the state to decide on (asked for on the decider's thread, once), what decisions need
+    beside it, whether the fold is too far behind, how far voters' logs match, and the end of everything.
+    """
+
+    state: Callable[[], State]
+    context: Callable[[int], Context | None]
+    lags: Callable[[], bool]
+    matches: Callable[[], dict[str, int]]
+    fatal: Callable[[str], None]
+
+
+class Rounds:
+    """The pipeline from waiting submissions to answers. `driver` is set before anything is led."""
+
+    driver: Driver
+
+    def __init__(self, bounds: Bounds, clock: Clock, metrics: Metrics, port: RoundsPort) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._port = port
+        self._loop = asyncio.get_running_loop()
+        self.admission: Admission[Waiting] = Admission(bounds, clock.elapsed_us())
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="decider")
+        self._base: State | None = None
+        self._desk: Desk | None = None
+        self._epoch: int | None = None
+        self._paused = False
+        self._token = 0
+        self._deciding: list[Waiting] | None = None
+        self._proposing: dict[int, list[Answer]] = {}
+        self._round_last: int | None = None
+        self._round_began_us = 0
+        self._unanswered: deque[Answer] = deque()
+        self._unmatched: list[Answer] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def serves(self) -> bool:
+        """Whether this node leads and may decide."""
+        return self._epoch is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        busy = self._deciding or self._proposing or self._unanswered or self._unmatched
+        return not busy and not len(self.admission)
+
+    def submit(self, proposal: Proposal, wait: Wait) -> Waiting:
+        """Let a verified envelope wait for its round. Its future ends in a result, `NotLeader` or `OutcomeUnknown`."""
+        size = len(proposal.raw) + sum(map(len, proposal.bodies))
+        commands = len(proposal.envelope.commands)
+        waiting = Waiting(proposal, wait, self._loop.create_future(), commands, size)
+        if self._epoch is None:
+            waiting.future.set_exception(NotLeader())
+        else:
+            self.admission.add(waiting, self._clock.elapsed_us())
+            self.pump()
+        return waiting
+
+    # --- leadership ---
+
+    def lead(self, epoch: int) -> None:
+        """From now on this node decides, in `epoch`; everything in its log is applied."""
+        self._epoch, self._desk, self._paused = epoch, None, False
+        self.pump()
+
+    def pause(self) -> None:
+        """Propose nothing more while leadership is being handed over."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """The handing over failed: go on."""
+        self._paused = False
+        self.pump()
+
+    def lose(self, reason: str) -> None:
+        """Leadership has ended: what was proposed is unknown, what waits was never tried."""
+        self._epoch, self._desk, self._round_last = None, None, None
+        lost = [*self._unanswered, *self._unmatched, *(answer for round in self._proposing.values() for answer in round)]
+        self._unanswered.clear()
+        self._unmatched.clear()
+        self._proposing.clear()
+        for answer in lost:
+            _fail(answer.waiting, OutcomeUnknown(first_id(answer.waiting.proposal), reason))
+        for waiting in self.admission.take_all():
+            _fail(waiting, NotLeader())
+
+    # --- a round ---
+
+    def pump(self) -> None:
+        """Begin the next round if it is due, or see to it that it is begun in time."""
+        due_us = self.admission.due_us()
+        if due_us is None or self._epoch is None or self._paused or self._deciding is not None:
+            return
+        if self._round_last is not None or self._proposing or self._port.lags() or not self._has_desk(self._epoch):
+            return
+        now_us = self._clock.elapsed_us()
+        if due_us <= now_us:
+            self._begin(now_us)
+        elif self._timer is None:
+            self._timer = self._loop.call_later((due_us - now_us) / SECOND_US, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _has_desk(self, epoch: int) -> bool:
+        """A desk is set up on a state that holds the whole log."""
+        if self._desk is None:
+            status = self.driver.replica.status()
+            context = self._port.context(epoch)
+            if context is None or status.applied_index != status.last.index:
+                return False
+            self._desk = Desk(context, status.last.index)
+        return True
+
+    def _begin(self, now_us: int) -> None:
+        batch = [waiting for waiting in self.admission.take(now_us) if not waiting.future.done()]
+        if not batch:
+            self.pump()
+            return
+        self._deciding = batch
+        self._round_began_us = now_us
+        task = self._loop.create_task(self._decide(batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _decide(self, batch: Sequence[Waiting]) -> None:
+        desk = self._desk
+        assert desk is not None, "a round was begun without a desk"
+        proposals = [waiting.proposal for waiting in batch]
+        wall_us, applied_index = self._clock.wall_us(), self.driver.replica.kernel.applied_index
+        try:
+            decisions = await self._loop.run_in_executor(
+                self._thread, self._decided, desk, proposals, wall_us, applied_index
+            )
+        except Exception as error:
+            self._port.fatal(f"a decision failed: {error!r}")
+            return
+        self._deciding = None
+        if desk is self._desk:
+            self._propose(desk, batch, decisions)
+        else:
+            self._send_elsewhere(batch)
+
+    def _decided(
+        self, desk: Desk, proposals: Sequence[Proposal], wall_us: int, applied_index: int
+    ) -> list[Decision]:
+        """On the decider's thread."""
+        if self._base is None:
+            self._base = self._port.state()
+        if desk.decider is None:
+            desk.decider = Decider(self._base, desk.context, desk.after_index)
+        return desk.decider.decide(proposals, wall_us, applied_index)
+
+    def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
+        for waiting in batch:
+            _fail(waiting, NotLeader())
+        self.pump()
+
+    def _propose(self, desk: Desk, batch: Sequence[Waiting], decisions: Sequence[Decision]) -> None:
+        self._token += 1
+        epoch, after_index = desk.context.epoch, desk.after_index
+        desk.after_index += len(decisions)
+        self._proposing[self._token] = [
+            _answer(waiting, decision, epoch) for waiting, decision in zip(batch, decisions, strict=True)
+        ]
+        drafts: list[Draft] = []
+        for waiting, decision in zip(batch, decisions, strict=True):
+            waiting.proposed = True
+            drafts.append(decision.draft)
+        self._metrics.round_commands.observe(sum(waiting.commands for waiting in batch))
+        self.driver.step(Propose(self._token, epoch, after_index, tuple(drafts)))
+
+    # --- effects ---
+
+    def on_accepted(self, accepted: Accepted) -> None:
+        """The round stands in the log."""
+        round = self._proposing.pop(accepted.token, None)
+        if round is not None:
+            self._round_last = accepted.last
+            self._unanswered.extend(round)
+
+    def on_declined(self, declined: Declined) -> None:
+        """The round left no trace: it was decided on what is not the end of the log, or must wait for a transfer.
+
+        Its callers are told to try again, at whoever leads; the next round begins on a fresh state.
+        """
+        round = self._proposing.pop(declined.token, None)
+        if round is None:
+            return
+        self._desk = None
+        self._paused = self._paused or declined.reason == "transfer"
+        for answer in round:
+            answer.waiting.proposed = False
+            _fail(answer.waiting, NotLeader())
+        self._loop.call_soon(self.pump)
+
+    def on_committed(self, commit_index: int) -> None:
+        """Everything up to `commit_index` is committed; if that ends the round, the next one may begin."""
+        if self._round_last is not None and commit_index >= self._round_last:
+            now_us = self._clock.elapsed_us()
+            self._round_last = None
+            self._metrics.append_seconds.observe((now_us - self._round_began_us) / SECOND_US)
+            self.admission.round_ended(now_us)
+            self.pump()
+
+    def on_applied(self, index: int) -> None:
+        """Everything up to `index` is applied here: answer who waited for that."""
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].index <= index:
+            answer = unanswered.popleft()
+            if answer.waiting.wait is Wait.ALL:
+                self._unmatched.append(answer)
+            else:
+                self._succeed(answer)
+        self.on_matched()
+        self.pump()
+
+    def on_matched(self) -> None:
+        """Some follower's log has grown: answer who waited for every voter to have it."""
+        if not self._unmatched:
+            return
+        matched = min(self._port.matches().values(), default=0)
+        for answer in [answer for answer in self._unmatched if answer.index <= matched]:
+            self._unmatched.remove(answer)
+            self._succeed(answer)
+
+    def _succeed(self, answer: Answer) -> None:
+        repeated = sum(outcome.repeated_command for outcome in answer.result.outcomes)
+        if repeated:
+            self._metrics.dedup_hits.inc(repeated)
+        if not answer.waiting.future.done():
+            answer.waiting.future.set_result(answer.result)
+
+    def stop(self) -> None:
+        """End the decider's thread. Blocks; not to be called on the loop."""
+        self._thread.shutdown(wait=True)
+
+
+def first_id(proposal: Proposal) -> str:
+    """The id by which an envelope is asked for again: that of its first command, in hex."""
+    return proposal.envelope.commands[0].id.hex()
+
+
+def _answer(waiting: Waiting, decision: Decision, epoch: int) -> Answer:
+    result = SubmitResult(decision.outcomes, decision.records, epoch, decision.index, decision.draft.time_us)
+    return Answer(waiting, decision.index, result)
+
+
+def _fail(waiting: Waiting, error: Exception) -> None:
+    if not waiting.future.done():
+        waiting.future.set_exception(error)

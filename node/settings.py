@@ -1,0 +1,99 @@
+"""What a node can be told: names, places, peers, timings and limits. One class for flags, files and environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..log.entry import COMMAND_BYTES_LIMIT, COMMANDS_PER_ENVELOPE_LIMIT, ENVELOPE_BYTES_LIMIT
+from ..replication.settings import Settings as CoreSettings
+
+MILLISECOND_US = 1000
+SECOND_US = 1_000_000
+
+
+class Timings(BaseModel):
+    """How long things take. `lease_ttl_ms` counts at founding only; afterwards the logged configuration says it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    heartbeat_ms: int = Field(100, ge=5, le=10_000)
+    lease_ttl_ms: int = Field(600, ge=20, le=60_000)
+    election_jitter_ms: int = Field(200, ge=1, le=10_000)
+    disk_timeout_ms: int = Field(10_000, ge=100)
+    """A write that has not returned by then ends the process (*lease-follows-progress*)."""
+    linger_min_ms: float = Field(2, ge=0, le=100)
+    linger_max_ms: float = Field(10, ge=0, le=1000)
+    simulated_fsync_ms: float = Field(0, ge=0, le=1000)
+    """For measurements: every durable write takes this much longer, as on a slower disk."""
+
+    @model_validator(mode="after")
+    def _lease_outlives_heartbeats(self) -> Timings:
+        if self.lease_ttl_ms < 3 * self.heartbeat_ms:
+            raise ValueError("lease_ttl_ms must be at least three heartbeats")
+        return self
+
+    @property
+    def core(self) -> CoreSettings:
+        """The same, as the replication core wants it."""
+        ttl_us = self.lease_ttl_ms * MILLISECOND_US
+        return CoreSettings(
+            heartbeat_us=self.heartbeat_ms * MILLISECOND_US,
+            election_jitter_us=self.election_jitter_ms * MILLISECOND_US,
+            retry_us=ttl_us // 4,
+            candidacy_us=2 * ttl_us,
+            transfer_us=ttl_us,
+            rinse_us=ttl_us // 2,
+            stall_us=ttl_us,
+        )
+
+
+class Limits(BaseModel):
+    """Every queue and every size has one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command_bytes: int = Field(COMMAND_BYTES_LIMIT, ge=1024, le=COMMAND_BYTES_LIMIT)
+    envelope_bytes: int = Field(ENVELOPE_BYTES_LIMIT, ge=1024, le=ENVELOPE_BYTES_LIMIT)
+    envelope_commands: int = Field(COMMANDS_PER_ENVELOPE_LIMIT, ge=1, le=COMMANDS_PER_ENVELOPE_LIMIT)
+    waiting_commands: int = Field(20_000, ge=1)
+    """Commands that a node has in hand, from arrival to answer; beyond, callers are asked to retry."""
+    waiting_bytes: int = Field(64 << 20, ge=1 << 20)
+    batch_commands: int = Field(1024, ge=1)
+    """Commands decided and replicated in one round."""
+    batch_bytes: int = Field(4 << 20, ge=1 << 16)
+    apply_lag_commands: int = Field(8000, ge=1)
+    """No round begins while this many committed commands wait to be folded, here or on too many voters."""
+    waiting_reads: int = Field(4096, ge=1)
+    reader_threads: int = Field(2, ge=1, le=64)
+    verifier_threads: int = Field(2, ge=1, le=64)
+    tail_bytes: int = Field(16 << 20, ge=1 << 16)
+    """How much of the newest log is kept in memory for followers and the fold."""
+    disk_reserve_bytes: int = Field(64 << 20, ge=0)
+    """Free space under which a node counts its disk as full."""
+
+
+class Settings(BaseModel):
+    """One node. `peers` names every first member, this one included, with its endpoint (host:port)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("n1", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    cluster: str = Field("veridical", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    data: Path | None = None
+    """The data directory; None keeps everything in memory, and it ends with the process."""
+    endpoint: str = "127.0.0.1:7400"
+    """Where the other members and clients reach this node."""
+    peers: dict[str, str] = Field(default_factory=dict)
+    write_quorum: int | None = None
+    lease_reads: bool = False
+    """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); without this they are strong reads."""
+    timings: Timings = Timings()  # pyright: ignore[reportCallIssue]
+    limits: Limits = Limits()  # pyright: ignore[reportCallIssue]
+
+    @model_validator(mode="after")
+    def _name_is_a_peer(self) -> Settings:
+        if self.peers and self.name not in self.peers:
+            raise ValueError(f"peers must name this node too: {self.name} is not among {sorted(self.peers)}")
+        return self

@@ -1,0 +1,293 @@
+"""The threads that touch the disk: one writes the log, one folds, a few read. The event loop never does.
+
+Work goes to a thread in batches and comes back to the loop in batches: a hop between threads costs as much as folding
+a fact. Callbacks run on the loop. A write or an fsync that fails is final (*fsync-is-final*).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from ..log.entry import Entry
+from ..log.errors import LogError, LogFull
+from ..log.store import HardState, Identity, LogStore, Write
+from ..projection.projection import Projection
+from ..replication.messages import Persist
+from .system import Clock
+
+SECOND_US = 1_000_000
+GROUP_BYTES = 8 << 20
+FOLD_BYTES = 1 << 20
+FOLD_ENTRIES = 256
+READ_BYTES = 4 << 20
+COUNTED_ENTRIES = 1 << 15
+
+Observe = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WriterPort:
+    """What the writer tells the loop: writes that are durable, that there is no room, that all is over."""
+
+    written: Callable[[Sequence[int]], None]
+    full: Callable[[], None]
+    fatal: Callable[[str], None]
+
+
+class Writer:
+    """The writer thread: takes `Persist` effects in order, and stores all that wait in one durable transaction.
+
+    A log without entries is signed with `identity` before it gets its first one.
+    """
+
+    def __init__(
+        self, store: LogStore, identity: Identity, clock: Clock, port: WriterPort, observe: Observe,
+        simulated_fsync_s: float = 0,
+    ) -> None:
+        self._store = store
+        self._identity = identity
+        self._clock = clock
+        self._port = port
+        self._observe = observe
+        self._simulated_fsync_s = simulated_fsync_s
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Persist | None] = SimpleQueue()
+        self._open = threading.Event()
+        self._open.set()
+        self._began_us: int | None = None
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, persist: Persist) -> None:
+        """Write this, after everything before it."""
+        self._queue.put(persist)
+
+    def stuck_us(self, now_us: int) -> int:
+        """For how long the write under way has not returned; 0 when there is none."""
+        began_us = self._began_us
+        return 0 if began_us is None else now_us - began_us
+
+    def reopen(self) -> None:
+        """After `full`: forget everything that was put and not reported, and take writes again."""
+        while not self._queue.empty():
+            if self._queue.get() is None:
+                self._queue.put(None)
+                break
+        self._open.set()
+
+    def stop(self) -> None:
+        """Write what waits, then end the thread. Blocks; not to be called on the loop."""
+        if not self._open.is_set():
+            self.reopen()
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            try:
+                self._store_group(group)
+            except LogFull:
+                self._open.clear()
+                self._post(self._port.full)
+                self._open.wait()
+            except Exception as error:  # whatever it was, what the disk holds is now unknown
+                self._post(self._port.fatal, f"the log cannot be written: {error}")
+                return
+
+    def _next_group(self) -> list[Persist]:
+        """Everything that waits, up to a limit; empty once the writer is to stop."""
+        first = self._queue.get()
+        if first is None:
+            return []
+        group, weight = [first], _weight(first)
+        while weight < GROUP_BYTES and not self._queue.empty():
+            item = self._queue.get()
+            if item is None:
+                self._queue.put(None)
+                break
+            group.append(item)
+            weight += _weight(item)
+        return group
+
+    def _store_group(self, group: Sequence[Persist]) -> None:
+        self._began_us = began_us = self._clock.elapsed_us()
+        if self._store.identity is None and any(persist.entries for persist in group):
+            self._store.identify(self._identity)
+        self._store.write_many([_write(persist) for persist in group])
+        if self._simulated_fsync_s:
+            time.sleep(self._simulated_fsync_s)
+        self._began_us = None
+        self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
+        self._post(self._port.written, [persist.token for persist in group])
+
+    def _post(self, callback: Callable[..., None], *arguments: object) -> None:
+        post(self._loop, callback, *arguments)
+
+
+class RecentEntries:
+    """Entries on their way from the log to the fold, so that they need not be read back. Shared by loop and applier.
+
+    Bounded: when the fold is too far behind, they are dropped, and it reads the log instead.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._entries: deque[Entry] = deque()
+        self._size_bytes = 0
+
+    def extend(self, cut_after: int | None, entries: Sequence[Entry]) -> None:
+        """Follow a write of the log."""
+        with self._lock:
+            if cut_after is not None:
+                while self._entries and self._entries[-1].index > cut_after:
+                    self._size_bytes -= self._entries.pop().size_bytes
+            for entry in entries:
+                self._entries.append(entry)
+                self._size_bytes += entry.size_bytes
+            if self._size_bytes > self._max_bytes:
+                self._entries.clear()
+                self._size_bytes = 0
+
+    def take(self, first: int, last: int) -> list[Entry]:
+        """Entries from `first` on, some or all up to `last`, and forget them; none when `first` is not held."""
+        with self._lock:
+            entries = self._entries
+            while entries and entries[0].index < first:
+                self._size_bytes -= entries.popleft().size_bytes
+            if not entries or entries[0].index != first:
+                return []
+            taken: list[Entry] = []
+            weight = 0
+            while entries and entries[0].index <= last and weight < FOLD_BYTES and len(taken) < FOLD_ENTRIES:
+                taken.append(entries.popleft())
+                weight += taken[-1].size_bytes
+            self._size_bytes -= weight
+            return taken
+
+
+class CommandCount:
+    """How many commands lie between two indexes of the newest part of the log; older entries count as one each."""
+
+    def __init__(self) -> None:
+        self._first = 1
+        self._totals: list[int] = [0]
+
+    def extend(self, cut_after: int | None, entries: Sequence[Entry]) -> None:
+        """Follow a write of the log. `_totals[k]` counts the commands of entries `_first` to `_first + k - 1`."""
+        if cut_after is not None:
+            del self._totals[max(1, cut_after - self._first + 2) :]
+        if entries and entries[0].index != self._first + len(self._totals) - 1:
+            self._first, self._totals = entries[0].index, [0]
+        for entry in entries:
+            self._totals.append(self._totals[-1] + len(entry.bodies))
+        if len(self._totals) > 2 * COUNTED_ENTRIES:
+            self._first += len(self._totals) - COUNTED_ENTRIES
+            self._totals = self._totals[-COUNTED_ENTRIES:]
+
+    def between(self, after: int, last: int) -> int:
+        """Commands of the entries behind `after`, up to `last`."""
+        if last <= after:
+            return 0
+        unknown = max(0, min(last, self._first - 1) - after)
+        return unknown + self._total(last) - self._total(after)
+
+    def _total(self, index: int) -> int:
+        place = min(max(0, index - self._first + 1), len(self._totals) - 1)
+        return self._totals[place]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplierPort:
+    """What the applier tells the loop: what is folded (with the last entry's epoch), and that it cannot go on."""
+
+    applied: Callable[[int, int], None]
+    fatal: Callable[[str], None]
+
+
+class Applier:
+    """The applier thread: folds committed entries into the projection, a transaction at a time."""
+
+    def __init__(
+        self, projection: Projection, store: LogStore, recent: RecentEntries, port: ApplierPort, observe: Observe,
+        clock: Clock,
+    ) -> None:
+        self._projection = projection
+        self._store = store
+        self._recent = recent
+        self._port = port
+        self._observe = observe
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[int | None] = SimpleQueue()
+        self._stopping = False
+        self._applied = projection.applied.index
+        self._thread = threading.Thread(target=self._run, name="applier", daemon=True)
+        self._thread.start()
+
+    def apply(self, commit_index: int) -> None:
+        """Fold everything up to `commit_index`, which is durable."""
+        self._queue.put(commit_index)
+
+    def stop(self) -> None:
+        """End the thread after the transaction under way. Blocks; not to be called on the loop."""
+        self._stopping = True
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while (target := self._next_target()) is not None:
+                self._fold_to(target)
+        except Exception as error:  # a fold that fails once fails always: stop, and be folded again at the next start
+            post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
+
+    def _next_target(self) -> int | None:
+        target = self._queue.get()
+        while not self._queue.empty():
+            later = self._queue.get()
+            target = None if target is None or later is None else max(target, later)
+        return target
+
+    def _fold_to(self, target: int) -> None:
+        while self._applied < target and not self._stopping:
+            entries = self._entries(self._applied + 1, target)
+            began_us = self._clock.elapsed_us()
+            self._projection.apply(entries)
+            self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
+            self._applied = entries[-1].index
+            post(self._loop, self._port.applied, entries[-1].index, entries[-1].epoch)
+
+    def _entries(self, first: int, last: int) -> Sequence[Entry]:
+        recent = self._recent.take(first, last)
+        if recent:
+            return recent
+        entries, _ = self._store.read(first, READ_BYTES, last)
+        if not entries or entries[0].index != first:
+            raise LogError(f"entry {first} is committed but not in the log")
+        return entries[:FOLD_ENTRIES]
+
+
+def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
+    """Run `callback` on the loop; nothing happens when the loop is closed already, for then nobody listens."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback, *arguments)
+
+
+def _write(persist: Persist) -> Write:
+    hard = persist.hard_state
+    stored = None
+    if hard is not None:
+        holder = hard.holder
+        stored = HardState(hard.promised_epoch, holder.node if holder else None, holder.run if holder else None)
+    return Write(persist.cut_after, persist.entries, persist.seals, stored, persist.commit_index)
+
+
+def _weight(persist: Persist) -> int:
+    return 64 + sum(entry.size_bytes for entry in persist.entries)

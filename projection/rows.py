@@ -1,0 +1,169 @@
+"""Between records and the rows that hold them.
+
+The body of a row is the record's canonical bytes, the same that its digest covers, so that a digest can be recomputed
+from what is on disk without knowing what it means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple, cast
+
+import msgpack
+
+from ..memory.keys import RESERVED_SCOPES
+from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
+from ..memory.state import PastOutcome, SettingValue, Window, Witness
+from .schema import EVER_SINCE, FOREVER
+from .words import indexed
+
+TRUST_NUMBERS: Final = {CANDIDATE: 0, VERIFIED: 1, REJECTED: 2}
+CONTROL_PREDICATES: Final = frozenset({"author_trust", "fails"})
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
+_unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
+
+
+class Held(NamedTuple):
+    """A present row as it is stored: its number, its digest, and the record."""
+
+    number: int
+    digest: bytes
+    record: Record
+
+
+class Standing(NamedTuple):
+    """Where the fold stands, one row: position and time of the last entry, the numbers given, and the command window.
+
+    `searchable` counts the records that can be recalled; `next_number` is what the next new record gets.
+    """
+
+    epoch: int
+    index: int
+    time_us: int
+    next_number: int
+    searchable: int
+    window: Window
+
+
+NOWHERE: Final = Standing(0, 0, 0, 1, 0, Window())
+
+
+def unpack(body: bytes) -> Any:
+    """What `pack` packed, with tuples for arrays."""
+    return _unpack(body, use_list=False, strict_map_key=False)
+
+
+def record_of(body: bytes) -> Record:
+    """The record that a body holds."""
+    return _record(unpack(body))
+
+
+def past_of(body: bytes) -> PastVersion:
+    """The past version that a body holds."""
+    held, until, until_us, ended_by = unpack(body)
+    return PastVersion(_record(held), Version(*until), until_us, ended_by)
+
+
+def contenders_of(body: bytes) -> tuple[Record, ...]:
+    """The contending records that a body holds."""
+    return tuple(map(_record, unpack(body)))
+
+
+def witness_of(body: bytes) -> Witness:
+    """The value and sources that a past version's witness column holds."""
+    return Witness(*unpack(body))
+
+
+def outcome_of(body: bytes) -> PastOutcome:
+    """The first outcome of a command."""
+    *fields, version = unpack(body)
+    return PastOutcome(*fields, Version(*version))
+
+
+def setting_of(body: bytes) -> SettingValue:
+    """The value of a setting."""
+    return cast(SettingValue, unpack(body))
+
+
+def standing_of(body: bytes) -> Standing:
+    """Where the fold stands."""
+    *fields, window = unpack(body)
+    return Standing(*fields, Window(*window))
+
+
+def facets(number: int, record: Record, scope: int) -> tuple[int | str | bytes, ...]:
+    """The narrow row of a record, in the order of the table's columns. Open ends become the ends of time."""
+    expiry_us = record.expiry_us
+    return (
+        number,
+        record.id,
+        scope,
+        record.kind,
+        TRUST_NUMBERS[record.trust],
+        is_searchable(record),
+        record.pinned,
+        record.confidence_ppm,
+        record.support,
+        FOREVER if expiry_us is None else expiry_us,
+        EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
+        FOREVER if record.valid_to_us is None else record.valid_to_us,
+    )
+
+
+def is_searchable(record: Record) -> bool:
+    """Whether a record may appear in a recall: it is not rejected, and no part of the product's own bookkeeping."""
+    return (
+        record.trust != REJECTED and record.predicate not in CONTROL_PREDICATES and record.scope not in RESERVED_SCOPES
+    )
+
+
+def searched_text(record: Record, scope: int) -> tuple[str, ...]:
+    """The columns of the full-text index for a record of the scope with that number."""
+    return (
+        indexed(record.subject),
+        indexed(record.predicate),
+        indexed(record.text),
+        "" if record.metadata == "{}" else indexed(" ".join(_strings(json.loads(record.metadata)))),
+        "" if record.valid_from_us is None else date_words(record.valid_from_us),
+        scope_word(scope),
+    )
+
+
+def scope_word(scope: int) -> str:
+    """The word that stands for a scope in the full-text index."""
+    return f"s{scope}"
+
+
+def date_words(time_us: int) -> str:
+    """A day as people ask for it: `2024-03-05 march`. Empty for times that no calendar holds."""
+    try:
+        day = EPOCH + timedelta(microseconds=time_us)
+    except OverflowError:
+        return ""
+    return f"{day:%Y-%m-%d} {_MONTHS[day.month - 1]}"
+
+
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+
+
+def _record(fields: tuple[Any, ...]) -> Record:
+    *rest, version = fields
+    return Record(*rest, Version(*version))
+
+
+def _strings(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in cast("dict[str, Any]", value).values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _strings(item)

@@ -1,0 +1,220 @@
+"""The tables of the projection, and the statements of its hot path, compiled once.
+
+A record is two rows under one number: a narrow one in `record` that filters and ranking read, and its whole content in
+`content`. Numbers are given in the order in which records were made, so that the full-text index only ever grows at its
+end. Change anything here, in `words.py` or in `rows.py` and raise `SCHEMA_VERSION`: older files are folded again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from sqlalchemy import (
+    Column, Index, Integer, LargeBinary, MetaData, Table, Text, bindparam, delete, or_, select,
+)  # fmt: skip
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql import ClauseElement
+
+from .words import TOKENIZER
+
+SCHEMA_VERSION: Final = 1
+FOREVER: Final = (1 << 63) - 1
+EVER_SINCE: Final = -(1 << 63)
+SAMPLE_ONE_IN: Final = 64
+
+_DIALECT = sqlite.dialect(paramstyle="qmark")
+metadata = MetaData()
+
+state = Table(
+    "state", metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+record = Table(
+    "record", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", LargeBinary, nullable=False),
+    Column("scope", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("trust", Integer, nullable=False),
+    Column("searchable", Integer, nullable=False),
+    Column("pinned", Integer, nullable=False),
+    Column("confidence_ppm", Integer, nullable=False),
+    Column("support", Integer, nullable=False),
+    Column("expiry_us", Integer, nullable=False),
+    Column("valid_from_us", Integer, nullable=False),
+    Column("valid_to_us", Integer, nullable=False),
+)  # fmt: skip
+Index("record_id", record.c.id, unique=True)
+Index("record_scope_id", record.c.scope, record.c.id)
+
+content = Table(
+    "content", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+past = Table(
+    "past", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("from_index", Integer, primary_key=True),
+    Column("from_place", Integer, primary_key=True),
+    Column("until_index", Integer, primary_key=True),
+    Column("until_place", Integer, primary_key=True),
+    Column("ordinal", Integer, primary_key=True),
+    Column("from_us", Integer, nullable=False),
+    Column("until_us", Integer, nullable=False),
+    Column("ended_by", Text, nullable=False),
+    Column("witness", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+contender = Table(
+    "contender", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+scope = Table(
+    "scope", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("records", Integer, nullable=False),
+)  # fmt: skip
+
+rejection = Table(
+    "rejection", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("value_digest", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+retraction = Table(
+    "retraction", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("value_digest", LargeBinary, primary_key=True),
+    Column("source_digest", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+command = Table(
+    "command", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("outcome", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+setting = Table(
+    "setting", metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+bucket = Table(
+    "bucket", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+)  # fmt: skip
+
+FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "scope")
+FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.3, 0.0)
+_FULL_TEXT: Final = f"""fts5({', '.join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make all tables in an empty database."""
+    for table in metadata.sorted_tables:
+        connection.execute(_text(CreateTable(table)))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            connection.execute(_text(CreateIndex(index)))
+    connection.execute(f"CREATE VIRTUAL TABLE words USING {_FULL_TEXT}")
+    connection.execute(f"CREATE VIRTUAL TABLE sample USING {_FULL_TEXT}")
+
+
+def _text(clause: ClauseElement) -> str:
+    """The SQL of a statement; its parameters are positional, in the order in which they appear."""
+    return str(clause.compile(dialect=_DIALECT))
+
+
+def _add(table: Table) -> str:
+    return _text(insert(table))
+
+
+def _put(table: Table) -> str:
+    """Insert, or replace the row of the same primary key. Takes a value for every column."""
+    statement = insert(table)
+    keys = [column.name for column in table.primary_key]
+    rest = {name: statement.excluded[name] for name in table.columns.keys() if name not in keys}
+    if not rest:
+        return _text(statement.on_conflict_do_nothing())
+    return _text(statement.on_conflict_do_update(index_elements=keys, set_=rest))
+
+
+def _drop(table: Table, *columns: str) -> str:
+    return _text(delete(table).where(*(table.c[name] == bindparam(name) for name in columns)))
+
+
+PUT_STATE: Final = _put(state)
+GET_STATE: Final = _text(select(state.c.value).where(state.c.name == bindparam("name")))
+
+PUT_RECORD: Final = _put(record)
+DROP_RECORD: Final = _drop(record, "number")
+PUT_CONTENT: Final = _put(content)
+DROP_CONTENT: Final = _drop(content, "number")
+GET_HELD: Final = _text(
+    select(content.c.number, content.c.digest, content.c.body)
+    .join_from(record, content, record.c.number == content.c.number)
+    .where(record.c.id == bindparam("id"))
+)
+
+PUT_PAST: Final = _put(past)
+GET_PASTS: Final = _text(
+    select(past.c.digest, past.c.body)
+    .where(past.c.id == bindparam("id"))
+    .order_by(past.c.until_index, past.c.until_place, past.c.ordinal)
+)
+GET_WITNESSES: Final = _text(select(past.c.witness).where(past.c.id == bindparam("id")))
+
+PUT_CONTENDERS: Final = _put(contender)
+DROP_CONTENDERS: Final = _drop(contender, "id")
+GET_CONTENDERS: Final = _text(select(contender.c.body).where(contender.c.id == bindparam("id")))
+
+PUT_SCOPE: Final = _put(scope)
+GET_SCOPE: Final = _text(select(scope).where(scope.c.name == bindparam("name")))
+GET_SCOPES: Final = _text(select(scope).where(scope.c.records > 0).order_by(scope.c.name))
+
+PUT_REJECTION: Final = _put(rejection)
+GET_REJECTION: Final = _text(
+    select(rejection.c.id).where(
+        rejection.c.id == bindparam("id"), rejection.c.value_digest == bindparam("value_digest")
+    )
+)
+
+PUT_RETRACTION: Final = _put(retraction)
+GET_RETRACTION: Final = _text(
+    select(retraction.c.id).where(
+        retraction.c.id == bindparam("id"),
+        retraction.c.value_digest == bindparam("value_digest"),
+        or_(retraction.c.source_digest == bindparam("any"), retraction.c.source_digest == bindparam("source_digest")),
+    )
+)
+
+PUT_COMMAND: Final = _put(command)
+GET_COMMAND: Final = _text(select(command.c.outcome).where(command.c.id == bindparam("id")))
+DROP_COMMANDS_BEFORE: Final = _text(delete(command).where(command.c.id < bindparam("id")))
+
+PUT_SETTING: Final = _put(setting)
+GET_SETTING: Final = _text(select(setting.c.value).where(setting.c.name == bindparam("name")))
+
+PUT_BUCKET: Final = _put(bucket)
+GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digest))

@@ -1,0 +1,60 @@
+"""Scopes by number: filters and the full-text index name a scope by a small integer, and each knows its records."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from . import schema
+
+SCOPES_KEPT_LIMIT = 65_536
+
+
+class ScopeCount(NamedTuple):
+    """A scope, its number here (another node may number it otherwise), and how many records it holds."""
+
+    number: int
+    name: str
+    records: int
+
+
+class ScopeNumbers:
+    """The scopes that the writer has met. Changes wait here until `changed` is written in the batch's transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, ScopeCount] = {}
+        self._changed: dict[str, None] = {}
+        self._next = 1 + connection.execute("SELECT coalesce(max(number), 0) FROM scope").fetchone()[0]
+
+    def number(self, name: str) -> int:
+        """The number of that scope; a scope never met gets the next one."""
+        return self._scope(name).number
+
+    def count(self, name: str, change: int) -> None:
+        """Records came (positive) or went."""
+        scope = self._scope(name)
+        self._known[name] = scope._replace(records=scope.records + change)
+        self._changed[name] = None
+
+    def changed(self) -> list[ScopeCount]:
+        """The rows to write; forgotten here once handed out."""
+        rows = [self._known[name] for name in self._changed]
+        self._changed.clear()
+        if len(self._known) > SCOPES_KEPT_LIMIT:
+            self._known.clear()
+        return rows
+
+    def _scope(self, name: str) -> ScopeCount:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._stored(name) or self._new(name)
+        return known
+
+    def _stored(self, name: str) -> ScopeCount | None:
+        row = self._connection.execute(schema.GET_SCOPE, (name,)).fetchone()
+        return ScopeCount(*row) if row else None
+
+    def _new(self, name: str) -> ScopeCount:
+        self._next += 1
+        return ScopeCount(self._next - 1, name, 0)

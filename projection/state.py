@@ -1,0 +1,77 @@
+"""The state of the projection as the memory rules read it (`memory.state.State`), over one SQLite connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from ..memory.record import ANY_SOURCE, Record
+from ..memory.state import PastOutcome, SettingValue, Window, Witness
+from . import schema
+from .rows import (
+    NOWHERE, Held, Standing, contenders_of, outcome_of, record_of, setting_of, standing_of, witness_of,
+)  # fmt: skip
+
+HOT_RECORDS_LIMIT = 8_192
+STANDING = "standing"
+
+
+class StoredState:
+    """What is in the database at the moment of each question; within one transaction, all as of one position."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def standing(self) -> Standing:
+        """Where the fold stands."""
+        row = self._row(schema.GET_STATE, STANDING)
+        return standing_of(row[0]) if row else NOWHERE
+
+    def held(self, id: bytes) -> Held | None:
+        """The present row of that id as it is stored."""
+        row = self._row(schema.GET_HELD, id)
+        return Held(row[0], row[1], record_of(row[2])) if row else None
+
+    def record(self, id: bytes) -> Record | None:
+        """See `State.record`."""
+        held = self.held(id)
+        return held.record if held else None
+
+    def contending(self, id: bytes) -> tuple[Record, ...]:
+        """See `State.contending`."""
+        row = self._row(schema.GET_CONTENDERS, id)
+        return contenders_of(row[0]) if row else ()
+
+    def rejected(self, id: bytes, value_digest: bytes) -> bool:
+        """See `State.rejected`."""
+        return self._row(schema.GET_REJECTION, id, value_digest) is not None
+
+    def retracted(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """See `State.retracted`."""
+        return self._row(schema.GET_RETRACTION, id, value_digest, ANY_SOURCE, source_digest) is not None
+
+    def witnesses(self, id: bytes) -> Iterator[Witness]:
+        """See `State.witnesses`."""
+        for (body,) in self._connection.execute(schema.GET_WITNESSES, (id,)).fetchall():
+            yield witness_of(body)
+
+    def outcome(self, command_id: bytes) -> PastOutcome | None:
+        """See `State.outcome`."""
+        row = self._row(schema.GET_COMMAND, command_id)
+        return outcome_of(row[0]) if row else None
+
+    def setting(self, name: str) -> SettingValue | None:
+        """See `State.setting`."""
+        row = self._row(schema.GET_SETTING, name)
+        return setting_of(row[0]) if row else None
+
+    def window(self) -> Window:
+        """See `State.window`."""
+        return self.standing().window
+
+    def time_us(self) -> int:
+        """See `State.time_us`."""
+        return self.standing().time_us
+
+    def _row(self, statement: str, *parameters: object) -> tuple[object, ...] | None:
+        return self._connection.execute(statement, parameters).fetchone()

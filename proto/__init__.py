@@ -1,0 +1,1 @@
+"""The wire contract: the `.proto` files and what is generated from them."""

@@ -1,0 +1,1 @@
+"""Stubs written by `make proto`; never edited by hand."""

@@ -1,0 +1,142 @@
+"""The simulated cluster: hosts, the network between them, and the doors that clients and operators come in by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..log.configuration import Configuration, founding
+from ..log.entry import Position
+from ..replication.messages import ReadReady
+from ..replication.settings import Settings
+from .checkers import Checks
+from .clocks import NodeClock
+from .host import Host
+from .network import Network
+from .process import Process
+from .report import Tally
+from .requests import Answer, Query, Reply, Submission
+from .world import MILLISECOND, SECOND, World
+
+NAME = "simulated"
+
+
+class Cluster:
+    """All hosts by id. `settings` are those of every replica, `write_quorum` None for the majority."""
+
+    def __init__(
+        self, world: World, size: int, settings: Settings, rules: Tally, faults_seen: Tally, write_quorum: int | None = None
+    ) -> None:
+        self.name = NAME
+        self.world = world
+        self.settings = settings
+        self.rules = rules
+        self.faults_seen = faults_seen
+        self.network = Network(world)
+        self.checks = Checks(self)
+        self.first_members = [f"n{number}" for number in range(1, size + 1)]
+        self._write_quorum = write_quorum
+        self._clock_choices = world.stream("clocks")
+        self.largest_rate_ppm = 0
+        self.hosts: dict[str, Host] = {}
+        for id in self.first_members:
+            self.add_host(id, is_first=True)
+
+    def add_host(self, id: str, is_first: bool = False) -> Host:
+        """A new machine with an empty disk."""
+        choices = self._clock_choices
+        clock = NodeClock(
+            self.world,
+            choices.randint(-self.largest_rate_ppm, self.largest_rate_ppm),
+            choices.randrange(SECOND, 100 * SECOND),
+            choices.randint(-20 * MILLISECOND, 20 * MILLISECOND),
+        )
+        self.hosts[id] = Host(self, id, is_first, clock)
+        return self.hosts[id]
+
+    def founding_configuration(self) -> Configuration:
+        """What the first members found their cluster with."""
+        return founding([self.hosts[id].member for id in self.first_members], self._write_quorum)
+
+    # --- who there is ---
+
+    @property
+    def processes(self) -> list[Process]:
+        """All processes that live, paused ones too."""
+        return [host.process for host in self.hosts.values() if host.process is not None]
+
+    @property
+    def leader(self) -> Process | None:
+        """The serving leader of the highest epoch, if any."""
+        serving = [process for process in self.processes if process.role.serves]
+        return max(serving, key=lambda process: process.role.epoch, default=None)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The newest configuration known to be committed, or the founding one."""
+        return self.checks.history.configuration or self.founding_configuration()
+
+    def reachable_from(self, id: str) -> Iterable[Host]:
+        """Hosts that answer a question of `id` now."""
+        severed = self.network.severed
+        for host in self.hosts.values():
+            if host.id != id and host.running and (id, host.id) not in severed and (host.id, id) not in severed:
+                yield host
+
+    # --- messages ---
+
+    def deliver(self, sender: str, receiver: str, message: Any) -> None:
+        """Carry a message between members; it reaches whatever run lives at its end by then."""
+        host = self.hosts.get(receiver)
+        if host is not None:
+            self.network.carry(sender, receiver, lambda: self._hand_over(host, sender, message))
+
+    def _hand_over(self, host: Host, sender: str, message: Any) -> None:
+        if host.process is not None:
+            host.process.receive(sender, message)
+
+    def forward_read(self, asker: str, ready: ReadReady, query: Query, answer: Answer) -> None:
+        """A read whose barrier was found at `asker` is answered by another member."""
+        host = self.hosts[ready.member]
+        self.network.carry(asker, host.id, lambda: self._forwarded(host, ready, query, answer))
+
+    def _forwarded(self, host: Host, ready: ReadReady, query: Query, answer: Answer) -> None:
+        process = host.process
+        if process is not None:
+            process.whenever_runs(lambda: process.query_at(ready, query, answer))
+
+    def submit(self, client: str, node: str, submission: Submission, answer: Answer) -> None:
+        """A client sends an envelope to a node."""
+        host, back = self.hosts[node], self._way_back(node, client, answer)
+        self.network.carry(client, node, lambda: self._at_desk(host, submission, back))
+
+    def _at_desk(self, host: Host, submission: Submission, answer: Answer) -> None:
+        process = host.process
+        if process is not None:
+            process.whenever_runs(lambda: process.desk.submit(submission, answer))
+
+    def query(self, client: str, node: str, query: Query, answer: Answer) -> None:
+        """A client asks a node."""
+        host, back = self.hosts[node], self._way_back(node, client, answer)
+        self.network.carry(client, node, lambda: self._at_reads(host, query, back))
+
+    def _at_reads(self, host: Host, query: Query, answer: Answer) -> None:
+        process = host.process
+        if process is not None:
+            process.whenever_runs(lambda: process.query(query, answer))
+
+    def _way_back(self, node: str, client: str, answer: Answer) -> Answer:
+        def carry_back(reply: Reply) -> None:
+            self.network.carry(node, client, lambda: answer(reply))
+
+        return carry_back
+
+    # --- ends ---
+
+    def converged_at(self) -> Position | None:
+        """The position that all living nodes have applied, if it is one and covers everything committed."""
+        positions = {process.host.fold.applied for process in self.processes}
+        if len(positions) != 1:
+            return None
+        [position] = positions
+        return position if position.index == self.checks.history.length else None

@@ -1,0 +1,73 @@
+"""A fake network: directed links that lose, delay, double and reorder messages, or stay silent in one direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .world import Action, MILLISECOND, SECOND, World
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How messages fare: chances of loss, of a second copy, and of a delay far outside `delay_us` (lowest, highest)."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    spike: float = 0.0
+    delay_us: tuple[int, int] = (100, 1_500)
+    longest_spike_us: int = 1_500 * MILLISECOND
+
+
+FAIR = Weather()
+
+
+class Network:
+    """Carries actions ("hand this message over") from a place to a place, each at most twice, in any order."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._random = world.stream("network")
+        self.weather = FAIR
+        self.severed: set[tuple[str, str]] = set()
+        self.slow_us: dict[str, int] = {}
+        self.counts: dict[str, int] = {"lost": 0, "doubled": 0, "delayed": 0, "severed": 0}
+
+    def carry(self, sender: str, receiver: str, deliver: Action) -> None:
+        """Let `deliver` happen after the link's delay, unless the message is lost on the way."""
+        if (sender, receiver) in self.severed:
+            self.counts["severed"] += 1
+            return
+        weather, choice = self.weather, self._random.random()
+        if choice < weather.loss:
+            self.counts["lost"] += 1
+            return
+        self._world.after(self._delay_us(sender, receiver), deliver)
+        if choice > 1.0 - weather.duplication:
+            self.counts["doubled"] += 1
+            self._world.after(self._delay_us(sender, receiver), deliver)
+
+    def sever(self, senders: Iterable[str], receivers: Iterable[str]) -> None:
+        """Cut every link from one of `senders` to one of `receivers`: one direction only."""
+        listed = tuple(receivers)
+        self.severed.update((sender, receiver) for sender in senders for receiver in listed if sender != receiver)
+
+    def isolate(self, places: Iterable[str], others: Iterable[str]) -> None:
+        """Cut both directions between two groups."""
+        left, right = tuple(places), tuple(others)
+        self.sever(left, right)
+        self.sever(right, left)
+
+    def mend(self) -> None:
+        """Join every link again."""
+        self.severed.clear()
+        self.slow_us.clear()
+
+    def _delay_us(self, sender: str, receiver: str) -> int:
+        low, high = self.weather.delay_us
+        delay = self._random.randrange(low, high)
+        delay += self.slow_us.get(sender, 0) + self.slow_us.get(receiver, 0)
+        if self.weather.spike and self._random.random() < self.weather.spike:
+            self.counts["delayed"] += 1
+            delay += int(self._random.paretovariate(1.2) * 20 * MILLISECOND) % self.weather.longest_spike_us
+        return min(delay, 5 * SECOND)
