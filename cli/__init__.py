@@ -1,1 +1,1 @@
-"""The command `veridical`: one verb for each wish, for people and, with `--json`, for programs."""
+"""The command line: `veridical …` starts clusters, asks and tells them things, and proves their histories."""

@@ -28,6 +28,8 @@ IDLE_READERS_LIMIT = 8
 ROOM_BYTES = 256 << 10
 """Free space that a write leaves untouched, beside what it needs and what a checkpoint will."""
 
+# SQLITE_ERROR: a table or column is missing, because what declares it was changed.
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR)
 _PAGE = re.compile(r"\b[Pp]age:? (\d+)")
 _WRITER_PRAGMAS = (
     f"page_size={PAGE_BYTES}",
@@ -72,8 +74,8 @@ class Database:
             connection.execute("COMMIT")
         except BaseException as error:
             connection.close()
-            if isinstance(error, sqlite3.DatabaseError):
-                raise self.damage(error) from error
+            if isinstance(error, sqlite3.Error):
+                raise read_error(error, self.name) from error
             raise
         self._give_back(connection)
 
@@ -137,12 +139,6 @@ class Database:
             while self._idle:
                 self._idle.pop().close()
 
-    def damage(self, error: sqlite3.DatabaseError, index: int | None = None) -> LogDamaged | sqlite3.DatabaseError:
-        """What an error met while reading means: damage, or a bug (the error itself)."""
-        if isinstance(error, sqlite3.ProgrammingError):
-            return error
-        return damage_of(error, self.name, index)
-
     def _reader(self) -> sqlite3.Connection:
         with self._lock:
             self._require_open()
@@ -189,7 +185,7 @@ class Database:
             return LogInUse(f"{self.name}: {error}")
         self._failure = _text(error)
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return damage_of(error, self.name, None)
+            return read_error(error, self.name)
         return LogWriteFailed(f"{self.name}: {self._failure}")
 
 
@@ -198,9 +194,16 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return _connect(f"{path.absolute().as_uri()}?mode=ro")
 
 
-def damage_of(error: sqlite3.Error, file: str, index: int | None) -> LogDamaged:
-    """The damage that an error of SQLite tells of, with the page if it names one."""
-    return LogDamaged(file, index, f"SQLite cannot read it: {_text(error)}", page_in(str(error)))
+def read_error(error: sqlite3.Error, file: str, index: int | None = None) -> Exception:
+    """What an error met while reading means; for the entry at `index`, when it is known which was being read."""
+    code = _code(error)
+    if code is None:
+        return error
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LogInUse(f"{file}: {error}")
+    if code in _DAMAGE_CODES:
+        return LogDamaged(file, index, f"SQLite cannot read it: {_text(error)}", page_in(str(error)))
+    return LogError(f"{file}: cannot be read: {_text(error)}")
 
 
 def page_in(text: str) -> int | None:

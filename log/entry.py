@@ -149,6 +149,11 @@ class Entry:
         return Position(self.epoch, self.index)
 
     @property
+    def is_configuration(self) -> bool:
+        """Whether `configuration` is one; cheap for entries that are not."""
+        return _CONFIGURED_BYTES in self.envelope and self.configuration is not None
+
+    @property
     def is_intact(self) -> bool:
         """Whether `hash` is what the other fields hash to."""
         fields = (self.prev_hash, self.index, self.epoch, self.time_us, self.envelope, self.signature, self.events)
@@ -175,6 +180,21 @@ class Entry:
                 return Configuration.from_canonical(members, write_quorum, recovery_quorum, lease_ttl_ms, self.position)
             case _:
                 raise NotCanonical("the events of a configuration entry hold no configuration")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The entry that a stretch of log follows. Before entry 1 all is zero."""
+
+    index: int = 0
+    epoch: int = 0
+    hash: bytes = GENESIS_HASH
+    time_us: int = 0
+
+    @staticmethod
+    def at(entry: Entry) -> Anchor:
+        """The anchor for what follows this entry."""
+        return Anchor(entry.index, entry.epoch, entry.hash, entry.time_us)
 
 
 def entry_hash(

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from .database import connect_reader, damage_of
+from .database import connect_reader, read_error
 from .errors import LogDamaged, LogForeign
 from .journal import Journal, dropped_frame, read_journal, recovered_frames
 from .rows import SCHEMA, SELECT_STATE, BadRow, State, state_of
@@ -36,7 +36,7 @@ def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB and not acknowledged:
                 raise LogForeign(f"{path} is not a log") from error
-            raise damage_of(error, path.name, None) from error
+            raise read_error(error, path.name) from error
         except BadRow as error:
             raise LogDamaged(path.name, None, str(error)) from error
 

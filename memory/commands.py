@@ -28,6 +28,15 @@ WINDOW_US: Final = "window_us"
 WINDOW_COUNT: Final = "window_count"
 
 
+class Command(NamedTuple):
+    """One command of an envelope: `content` is its body without the salt, `author` its authenticated principal, if any."""
+
+    id: bytes
+    kind: str
+    content: bytes
+    author: bytes | None
+
+
 class WriteBody(NamedTuple):
     """`memory.write`. Subject and predicate are both given, or both empty for an atomic sentence. `ignored` names
     fields that the caller tried to set and no caller can."""
@@ -434,7 +443,7 @@ def _integer(field: str, value: object, lowest: int, highest: int) -> int:
 
 
 def _moment(field: str, value: object) -> int:
-    return _integer(field, value, -limits.TIME_US_LIMIT, limits.TIME_US_LIMIT)
+    return _integer(field, value, limits.TIME_US_LOWEST, limits.TIME_US_LIMIT)
 
 
 def _duration(field: str, value: object) -> int:

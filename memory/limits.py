@@ -17,7 +17,8 @@ SOURCES_LIMIT: Final = 64  # independent sources that a value counts; at the lim
 OPINIONS_LIMIT: Final = 64  # corroborators, and contradictions, that a value remembers
 CONTENDERS_LIMIT: Final = 16  # values that wait beside a verified one for a reviewer
 BATCH_IDS_LIMIT: Final = 1_000  # ids of one prune or reinforce command
-MULTI_VALUED_LIMIT: Final = 1_000  # declarations of multi-valued predicates
+MULTI_VALUED_LIMIT: Final = 256  # declarations of multi-valued predicates
 
-TIME_US_LIMIT: Final = 253_402_300_800_000_000  # the end of the year 9999: what a datetime can hold
+TIME_US_LOWEST: Final = -62_135_596_800_000_000  # from the year 1 to the end of the year 9999: what a datetime can hold
+TIME_US_LIMIT: Final = 253_402_300_799_999_999
 DURATION_US_LIMIT: Final = 100 * 365 * 86_400_000_000

@@ -93,7 +93,8 @@ TEXT_FIELDS: Final = ("subject", "predicate", "scope", "text", "metadata", "deta
 class PastVersion(NamedTuple):
     """A row that was replaced or removed: it was held from `record.updated_at_us` until `until_us`.
 
-    `ended_by` names the event that ended it (superseded, promoted, forgotten, expired, …); `until` that event's version.
+    `ended_by` names the event that ended it (superseded, promoted, forgotten, expired, …), `until` is that event's version,
+    `reason` (text) what was said about it.
     A *correction* is a past version that ended by `superseded`.
     """
 
@@ -101,3 +102,4 @@ class PastVersion(NamedTuple):
     until: Version
     until_us: int
     ended_by: str
+    reason: str

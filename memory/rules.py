@@ -16,6 +16,7 @@ UNKNOWN_RECORD: Final = "unknown_record"
 STANDING_REJECTION: Final = "standing_rejection"
 FUTURE_TIME: Final = "future_time"
 PAST_EPOCH: Final = "past_epoch"
+NOTES_FULL: Final = "notes_full"
 SETTINGS_FULL: Final = "settings_full"
 MALFORMED: Final = "malformed"
 ID_TOO_OLD: Final = "id_too_old"
@@ -35,6 +36,7 @@ REASONS: Final = {
     STANDING_REJECTION: "the record is rejected; a rejection is not promoted away, corroborated or amended",
     FUTURE_TIME: "a time more than a minute ahead of the log needs the admin right",
     PAST_EPOCH: "the command was made by a leader of another epoch",
+    NOTES_FULL: "metadata or detail would grow over its limit",
     SETTINGS_FULL: "too many declarations",
     MALFORMED: "the body of the command is not what its kind asks for",
     ID_TOO_OLD: "the command id is older than the window that remembers ids",

@@ -107,6 +107,10 @@ class Workspace:
         self.changed_window: Window | None = None
         self.changed_time_us: int | None = None
 
+    def retire(self, record: Record, at: Version, time_us: int, ended_by: str, reason: str = "") -> None:
+        """Keep a row as a past version that ended there."""
+        self.versions.append(PastVersion(record, at, time_us, ended_by, reason))
+
     def record(self, id: bytes) -> Record | None:
         """See `State.record`."""
         if id in self.records:

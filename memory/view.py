@@ -84,12 +84,15 @@ class HistoryItem(BaseModel):
     recorded_from: datetime
     recorded_to: datetime | None
     ended_by: str
+    ended_reason: str
     valid_from: datetime | None
     valid_to: datetime | None
     version: RecordVersion
 
     @staticmethod
-    def from_record(record: Record, until_us: int | None = None, ended_by: str = "") -> HistoryItem:
+    def from_record(
+        record: Record, until_us: int | None = None, ended_by: str = "", ended_reason: str = ""
+    ) -> HistoryItem:
         """The item of a row that was held until then, or is held still."""
         return HistoryItem(
             text=record.text,
@@ -104,6 +107,7 @@ class HistoryItem(BaseModel):
             recorded_from=datetime_of(record.updated_at_us),
             recorded_to=optional_datetime(until_us),
             ended_by=ended_by,
+            ended_reason=ended_reason,
             valid_from=optional_datetime(record.valid_from_us),
             valid_to=optional_datetime(record.valid_to_us),
             version=RecordVersion.of(record),
@@ -112,7 +116,7 @@ class HistoryItem(BaseModel):
     @staticmethod
     def from_past(past: PastVersion) -> HistoryItem:
         """The item of a past version."""
-        return HistoryItem.from_record(past.record, past.until_us, past.ended_by)
+        return HistoryItem.from_record(past.record, past.until_us, past.ended_by, past.reason)
 
 
 class MemoryRecord(BaseModel):

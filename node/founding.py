@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..log.configuration import Configuration, Member, cluster_id, founding
 from ..memory.errors import VeridicalError
-from .identity import digest_secret
+from ..security.digests import DigestKey
 from .ports import HelloReply
 
 SECOND_US = 1_000_000
@@ -51,7 +51,15 @@ class Undecided:
 Verdict = Founded | Joined | Undecided
 
 
-def verdict(me: HelloReply, replies: Mapping[str, HelloReply | None], write_quorum: int | None) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a founder wants of a new cluster: W (None: the majority) and the time to live of its leases."""
+
+    write_quorum: int | None
+    lease_ttl_ms: int
+
+
+def verdict(me: HelloReply, replies: Mapping[str, HelloReply | None], terms: Terms) -> Verdict:
     """What the answers of the configured peers (by name, without this node; None: no answer) mean for an empty node."""
     answers = [reply for reply in replies.values() if reply is not None]
     misplaced = _misplaced(me, replies)
@@ -62,13 +70,13 @@ def verdict(me: HelloReply, replies: Mapping[str, HelloReply | None], write_quor
     silent = sorted(name for name, reply in replies.items() if reply is None)
     if silent:
         return Undecided(f"waiting for {', '.join(silent)} to answer")
-    return _founded([me, *answers], write_quorum)
+    return _founded([me, *answers], terms)
 
 
 async def place(
     me: HelloReply,
     peers: Mapping[str, str],
-    write_quorum: int | None,
+    terms: Terms,
     hello: Hello,
     waiting: Callable[[str], None],
 ) -> Founded | Joined:
@@ -77,7 +85,7 @@ async def place(
     pause = ATTEMPT_PAUSE_S
     while True:
         replies = await asyncio.gather(*(_asked(hello, endpoint) for endpoint in others.values()))
-        found = verdict(me, dict(zip(others, replies, strict=True)), write_quorum)
+        found = verdict(me, dict(zip(others, replies, strict=True)), terms)
         if not isinstance(found, Undecided):
             return found
         waiting(found.reason)
@@ -118,8 +126,8 @@ def _joined(historic: list[HelloReply]) -> Verdict:
     return Joined(ids.pop(), max(known, key=lambda configuration: configuration.version, default=None))
 
 
-def _founded(replies: list[HelloReply], write_quorum: int | None) -> Founded:
+def _founded(replies: list[HelloReply], terms: Terms) -> Founded:
     members = [Member(reply.node_id, reply.name, reply.public_key, reply.endpoint) for reply in replies]
-    configuration = founding(members, write_quorum)
+    configuration = founding(members, terms.write_quorum, terms.lease_ttl_ms)
     id = cluster_id(replies[0].cluster, configuration)
-    return Founded(configuration, id, digest_secret(reply.share for reply in replies))
+    return Founded(configuration, id, DigestKey.from_shares(reply.share for reply in replies).secret)

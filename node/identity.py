@@ -11,11 +11,9 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -97,16 +95,7 @@ class DataDirectory:
         return self._digest_secret if known and known == self.identity.cluster_id else None
 
     def join_cluster(self, cluster_id: str) -> None:
-        """Remember the id of the cluster that this node belongs to. Raises `StartRefused` when it has another."""
-        known = self.identity.cluster_id
-        if known == cluster_id:
-            return
-        if known:
-            raise StartRefused(f"{self.path} belongs to cluster {known}, not to {cluster_id}")
-        self._store(replace(self.identity, cluster_id=cluster_id))
-
-    def rename_cluster(self, cluster_id: str) -> None:
-        """Take the id that entry 1 gives, where the founding that this node saw was not the one that won."""
+        """Remember the id of the cluster that this node belongs to. It may change while the log is empty, never after."""
         if self.identity.cluster_id != cluster_id:
             self._store(replace(self.identity, cluster_id=cluster_id))
 
@@ -132,11 +121,6 @@ class DataDirectory:
         if self.path is not None:
             _write_identity(self.path, identity)
         self.identity = identity
-
-
-def digest_secret(shares: Iterable[bytes]) -> bytes:
-    """The digest key of a new cluster, 32 bytes: an HMAC over the founding shares of all first members, in byte order."""
-    return hmac.digest(b"veridical/digest-key/1", b"".join(sorted(shares)), hashlib.sha256)
 
 
 def _opened(path: Path, name: str, cluster: str, entropy: Entropy, lock: int) -> DataDirectory:

@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..log.entry import ORIGIN, Position
 from ..memory.errors import Invalid, Retry, Unavailable, VeridicalError
-from ..projection.projection import Projection, Reader
+from ..projection.errors import ProjectionError
+from ..projection.projection import Projection
+from ..projection.reader import Reader
 from ..replication.messages import Read, ReadFailed, ReadMode, ReadReady
 from .driver import Driver
 from .metrics import Metrics
@@ -86,11 +88,15 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class ReadsPort:
-    """What reads ask of the node: who it is, the age of its state (0 while it serves as leader), and a member's name."""
+    """What reads ask of the node: who it is, the age of its state (0 while it serves as leader), and a member's name.
+
+    `damaged` hears that the projection cannot be read.
+    """
 
     member: str
     age_us: Callable[[], int | None]
     name: Callable[[str], str]
+    damaged: Callable[[str], None]
 
 
 class Reads:
@@ -211,8 +217,11 @@ class Reads:
             found = await self._readers.run(lambda reader: answer(reader, request.verb, request.args, wall_us))
         except VeridicalError:
             raise
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise Invalid(request.verb.value, str(error)) from error
+        except ProjectionError as error:
+            self._port.damaged(str(error))
+            raise Unavailable(f"this node cannot read its projection: {error}", (self._port.name(self._port.member),)) from error
         position = found.position
         return ReadReply(
             found.value, position.epoch, position.index, found.now_us, found.scopes, self._port.member, age_us

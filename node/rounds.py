@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..memory.errors import NotLeader, OutcomeUnknown
 from ..memory.machine import Context
 from ..memory.state import State
-from ..replication.messages import Accepted, Declined, Draft, Propose
+from ..replication.messages import Accepted, Declined, Propose
 from .admission import Admission, Bounds
 from .decider import Decider, Decision, Proposal
 from .driver import Driver
@@ -28,7 +28,7 @@ SECOND_US = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A submission at the leader. `proposed` says that it may be in a log by now, whatever becomes of its caller."""
+    """A submission at the leader. `proposed` says that it is on its way into the log, whatever becomes of its caller."""
 
     proposal: Proposal
     wait: Wait
@@ -180,6 +180,8 @@ class Rounds:
         if not batch:
             self.pump()
             return
+        for waiting in batch:
+            waiting.proposed = True
         self._deciding = batch
         self._round_began_us = now_us
         task = self._loop.create_task(self._decide(batch))
@@ -216,6 +218,7 @@ class Rounds:
 
     def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
         for waiting in batch:
+            waiting.proposed = False
             _fail(waiting, NotLeader())
         self.pump()
 
@@ -226,12 +229,9 @@ class Rounds:
         self._proposing[self._token] = [
             _answer(waiting, decision, epoch) for waiting, decision in zip(batch, decisions, strict=True)
         ]
-        drafts: list[Draft] = []
-        for waiting, decision in zip(batch, decisions, strict=True):
-            waiting.proposed = True
-            drafts.append(decision.draft)
+        drafts = tuple(decision.draft for decision in decisions)
         self._metrics.round_commands.observe(sum(waiting.commands for waiting in batch))
-        self.driver.step(Propose(self._token, epoch, after_index, tuple(drafts)))
+        self.driver.step(Propose(self._token, epoch, after_index, drafts))
 
     # --- effects ---
 

@@ -1,6 +1,6 @@
 """One member of a cluster, whatever it is reached by: the replica with its disk, its fold, its callers and its peers.
 
-The node is the only place that acts. What it owns, each on threads of its own: the log's writer, the applier of the
+The node is the only place that acts. What it owns works on threads of its own: the log's writer, the applier of the
 projection, the decider, the readers, the verifiers. What ties them together runs on one event loop, which never waits
 for any of them. See DESIGN.md.
 """
@@ -8,40 +8,498 @@ for any of them. See DESIGN.md.
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
-from ..log.configuration import Configuration
-from ..log.entry import ORIGIN, CommandHead, Envelope, Position, body_hash
-from ..log.entry import SALT_BYTES
-from ..log.notary import Notary
-from ..log.store import Identity
-from ..lease.messages import Holder
-from ..memory.errors import NotLeader, OutcomeUnknown, Refused, Unavailable, VeridicalError
-from ..memory.machine import Context
-from ..replication import messages as m
+from ..log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
+from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
-from ..replication.replica import Replica
-from ..security.digests import DigestKey
-from ..security.keys import sealed_to, verify
-from .admission import Bounds, Gate
-from .decider import Proposal
-from .driver import Driver
-from .founding import Founded, Joined, place
-from .health import Health
+from .admission import Gate
+from .engine import Engine, EnginePort
+from .founding import Founded, Joined, Terms, place
+from .health import Health, HealthPort
 from .identity import DataDirectory, StartRefused
+from .keyring import Keyring
+from .members import Members
 from .metrics import Metrics
 from .ports import (
-    BareCommand, HelloReply, KeyRequest, NodeStatus, ReadReply, ReadRequest, Submission, SubmitResult, Transport, Wait,
+    BareCommand,
+    HelloReply,
+    KeyRequest,
+    NodeStatus,
+    ReadReply,
+    ReadRequest,
+    Submission,
+    SubmitResult,
+    Transport,
+    Wait,
 )
-from .reading import Freshness, Readers, Reads, ReadsPort
-from .rights import OperatorRights
-from .rounds import Rounds, RoundsPort
 from .settings import MILLISECOND_US, SECOND_US, Settings
-from .startup import Opened, close_files, open_files
-from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Writer, WriterPort
+from .startup import Opened, Unreadable, close_files, open_files
 from .system import Clock, Entropy
-from .verifier import Border, Verifier, check_size
+from .verifier import check_size
+
+ANONYMOUS = "anonymous"
+REROUTE_PAUSE_S = 0.02
+FOUNDING_CHECK_S = 1.0
+READY_AGE_LIMIT_US = 2 * SECOND_US
+DRAIN_PAUSE_S = 0.005
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
+
+
+class Node:
+    """One member of a cluster. All methods are called on the loop that `start` ran on.
+
+    `on_fatal` hears, once, why this process must end: a failed write, a broken invariant, a bug.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        transport: Transport,
+        clock: Clock,
+        entropy: Entropy,
+        on_fatal: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+        self._entropy = entropy
+        self._on_fatal = on_fatal
+        self._directory = _directory(settings, entropy)
+        self.node_id = self._directory.identity.node_id
+        self._log = _log.bind(node=settings.name, id=self.node_id)
+        self._members = Members(self.node_id, settings.peers, transport)
+        self._keyring = Keyring(self._directory, self._members, transport, clock)
+        self._gate = Gate(settings.limits.waiting_commands, settings.limits.waiting_bytes)
+        port = HealthPort(self._stuck_us, self._on_room, self._fatal)
+        disk_timeout_us = settings.timings.disk_timeout_ms * MILLISECOND_US
+        self._health = Health(settings.data, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
+        self.metrics = Metrics(self.status, lambda: self._health.wal_bytes)
+        self._condition = "starting"
+        self._dead = ""
+        self._draining = False
+        self._opened: Opened | None = None
+        self._engine: Engine | None = None
+        self._role = RoleChanged(Role.FOLLOWER, 0, None, False)
+        self._role_changed = asyncio.Event()
+        self._transfers: list[asyncio.Future[str]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Begin, in the background, to open the files and to found or rejoin; the node can be asked at once."""
+        self._spawn(self._health.watch())
+        self._spawn(self._begin())
+
+    async def stop(self) -> None:
+        """Answer who waits, write what waits, end the threads, close the files and the transport."""
+        self._draining = True
+        self._condition = "stopped"
+        for task in self._tasks:
+            task.cancel()
+        engine, opened = self._engine, self._opened
+        if engine is not None:
+            engine.lose("the node stops")
+            self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
+            self._wake()
+            await asyncio.to_thread(engine.stop)
+        if opened is not None:
+            await asyncio.to_thread(close_files, opened)
+        await self._transport.close()
+        self._directory.close()
+
+    async def drain(self, timeout_us: int) -> None:
+        """Turn unready, hand leadership over, wait for what is under way. `stop` comes afterwards."""
+        self._draining = True
+        try:
+            async with asyncio.timeout(timeout_us / SECOND_US):
+                while self._role.role is Role.LEADER and (reason := await self.transfer()):
+                    self._log.warning("leadership cannot be handed over", reason=reason)
+                    await asyncio.sleep(REROUTE_PAUSE_S)
+                while self._gate.commands:
+                    await asyncio.sleep(DRAIN_PAUSE_S)
+        except TimeoutError:
+            self._log.warning("drained incompletely", commands=self._gate.commands)
+
+    async def _begin(self) -> None:
+        try:
+            tail_bytes = self._settings.limits.tail_bytes
+            self._opened = await asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
+            await self._take_place(self._opened)
+        except Unreadable as error:
+            self._say(f"damaged: {error}")
+        except StartRefused as error:
+            self._fatal(str(error))
+        except Exception as error:
+            self._log.exception("the start failed")
+            self._fatal(f"the start failed: {error!r}")
+
+    def _say(self, condition: str) -> None:
+        """Why this node does not serve yet, for its status and its log."""
+        if condition != self._condition:
+            self._condition = condition
+            self._log.warning("not serving", condition=condition) if condition else self._log.info("in its place")
+
+    def _fatal(self, reason: str) -> None:
+        if self._dead:
+            return
+        self._dead = self._condition = reason
+        self._log.critical("the node must end", reason=reason)
+        if self._engine is not None:
+            self._engine.lose(reason)
+        self._on_fatal(reason)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- founding and rejoining ---
+
+    async def _take_place(self, opened: Opened) -> None:
+        if opened.log.last.index:
+            self._run(opened)
+        else:
+            await self._take_first_place(opened)
+        if self._directory.digest_secret is None:
+            self._spawn(self._obtain_keys())
+
+    async def _take_first_place(self, opened: Opened) -> None:
+        """An empty directory: found a cluster with the other first members, or wait to be brought up to date."""
+        settings = self._settings
+        found = await place(
+            self.hello(), settings.peers, Terms(settings.write_quorum, settings.timings.lease_ttl_ms),
+            self._transport.hello, self._say,
+        )  # fmt: skip
+        await asyncio.to_thread(self._directory.join_cluster, found.cluster_id)
+        if isinstance(found, Founded):
+            await asyncio.to_thread(self._directory.store_digest_secret, found.digest_secret)
+            self._members.adopt(found.configuration)
+            self._run(opened).found(found.configuration)
+        else:
+            self._members.adopt(found.configuration)
+            self._run(opened)
+        self._spawn(self._watch_founding(found))
+
+    async def _watch_founding(self, found: Founded | Joined) -> None:
+        """Until the first entry has come: was the cluster founded by other members than those this node saw?"""
+        settings, engine = self._settings, self._engine
+        assert engine is not None
+        while engine.replica.last.index == 0:
+            await asyncio.sleep(FOUNDING_CHECK_S)
+            elsewhere = await self._other_history(found.cluster_id)
+            if elsewhere and engine.replica.last.index == 0:
+                await asyncio.to_thread(self._directory.join_cluster, elsewhere)
+                self._fatal(f"{settings.cluster} was founded as {elsewhere} by others; start this node again to join it")
+
+    async def _other_history(self, cluster_id: str) -> str:
+        for name, endpoint in self._settings.peers.items():
+            if name == self._settings.name:
+                continue
+            try:
+                reply = await self._transport.hello(endpoint, SECOND_US)
+            except VeridicalError:
+                continue
+            if reply.has_history and reply.cluster == self._settings.cluster and reply.cluster_id != cluster_id:
+                return reply.cluster_id
+        return ""
+
+    async def _obtain_keys(self) -> None:
+        await self._keyring.obtain()
+        if self._engine is not None:
+            self._engine.rounds.pump()
+
+    def _run(self, opened: Opened) -> Engine:
+        port = EnginePort(self._on_role, self._on_transfer_ended, self._fatal)
+        engine = Engine(
+            opened, self._settings, self._directory, self._members, self._transport, self._clock, self._entropy,
+            self.metrics, port,
+        )  # fmt: skip
+        self._engine = engine
+        self._say("")
+        engine.begin()
+        return engine
+
+    # --- what the engine says ---
+
+    def _on_role(self, role: RoleChanged) -> None:
+        if role.leader is not None and (role.leader, role.epoch) != (self._role.leader, self._role.epoch):
+            self.metrics.leader_changes.inc()
+        self._role = role
+        leader = self._members.name(role.leader) if role.leader else None
+        self._log.info("role", role=role.role.value, epoch=role.epoch, leader=leader, serves=role.serves)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake everybody who waits for another leader."""
+        self._role_changed.set()
+        self._role_changed.clear()
+
+    def _on_transfer_ended(self, reason: str) -> None:
+        transfers, self._transfers = self._transfers, []
+        for future in transfers:
+            if not future.done():
+                future.set_result(reason)
+
+    def _stuck_us(self) -> int:
+        return 0 if self._engine is None else self._engine.stuck_us()
+
+    def _on_room(self, room: bool) -> None:
+        if self._engine is not None:
+            self._engine.on_room(room)
+
+    # --- writes ---
+
+    async def submit(self, submission: Submission, relayed: bool = False) -> SubmitResult:
+        """Decide, replicate, apply, answer. A node that does not lead relays to the leader unless it was `relayed` here.
+
+        Raises `TooLarge`, `Invalid`, `Refused`; `Retry` when too much waits; `NotLeader` only when `relayed`;
+        `Unavailable` when nothing happened in time, `OutcomeUnknown` when something may have.
+        """
+        check_size(submission, self._settings.limits)
+        return await self._in_hand(submission, lambda path: self._routed(submission, path, relayed))
+
+    async def submit_anonymous(
+        self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait = Wait.QUORUM
+    ) -> SubmitResult:
+        """The same for commands without a principal, signed by this node on behalf of "anonymous"."""
+        return await self.submit(self._signed_on_behalf(commands, timeout_us, wait))
+
+    def _signed_on_behalf(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> Submission:
+        salts = self._entropy.bytes(SALT_BYTES * len(commands))
+        bodies = tuple(
+            salts[place * SALT_BYTES : (place + 1) * SALT_BYTES] + command.content
+            for place, command in enumerate(commands)
+        )
+        heads = tuple(
+            CommandHead(command.id, command.kind, body_hash(body))
+            for command, body in zip(commands, bodies, strict=True)
+        )
+        key, cluster_id = self._directory.key, self._directory.identity.cluster_id
+        envelope = Envelope(cluster_id, key.public_key, self._clock.wall_us(), heads, ANONYMOUS)
+        return Submission(envelope.raw, key.sign(envelope.signed_bytes), bodies, timeout_us, wait)
+
+    async def _in_hand(
+        self, submission: Submission, work: Callable[[_Path], Awaitable[SubmitResult]]
+    ) -> SubmitResult:
+        """Count a submission while it is here, and end it by its deadline in an answer or in what is known of it."""
+        commands, size = len(submission.bodies), len(submission.envelope) + sum(map(len, submission.bodies))
+        self._enter(commands, size)
+        path = _Path(self._clock.elapsed_us() + submission.timeout_us)
+        try:
+            async with asyncio.timeout(submission.timeout_us / SECOND_US):
+                return await work(path)
+        except TimeoutError as error:
+            raise self._late(submission, path) from error
+        finally:
+            self._gate.leave(commands, size)
+
+    def _enter(self, commands: int, size: int) -> None:
+        engine = self._engine
+        try:
+            self._gate.enter(commands, size, engine.rounds.admission.retry_hint_s() if engine else REROUTE_PAUSE_S)
+        except Retry:
+            self.metrics.admission_stalls.inc()
+            raise
+
+    def _late(self, submission: Submission, path: _Path) -> VeridicalError:
+        if path.tried:
+            return OutcomeUnknown(_first_id(submission))
+        if path.reason:
+            return Unavailable(path.reason, path.silent)
+        return Unavailable(self._condition or "no leader is known", self._silent())
+
+    def _silent(self) -> tuple[str, ...]:
+        """Members that have not spoken for an election timeout, by name."""
+        within_us = self._settings.timings.lease_ttl_ms * MILLISECOND_US
+        live = self._members.live(self._clock.elapsed_us(), within_us)
+        return tuple(member.name for member in self._members.all if member.id not in live)
+
+    async def _routed(self, submission: Submission, path: _Path, relayed: bool) -> SubmitResult:
+        while True:
+            engine, role = self._engine, self._role
+            if self._dead or self._condition == "stopped":
+                raise Unavailable(self._condition)
+            try:
+                if engine is not None and engine.rounds.serves:
+                    return await self._decided_here(engine, submission, path)
+                if relayed and role.role is not Role.LEADER:
+                    raise NotLeader(self._leader_endpoint())
+                if role.leader is not None and role.leader != self.node_id:
+                    return await self._relayed(role.leader, submission, path)
+            except NotLeader:
+                if relayed:
+                    raise NotLeader(self._leader_endpoint()) from None
+                path.tried = False
+            await self._other_leader(role)
+
+    async def _decided_here(self, engine: Engine, submission: Submission, path: _Path) -> SubmitResult:
+        proposal = await engine.verified(submission)
+        waiting = engine.rounds.submit(proposal, submission.wait)
+        try:
+            return await waiting.future
+        finally:
+            path.tried = waiting.proposed
+            if waiting.proposed and submission.wait is Wait.ALL:
+                path.reason, path.silent = "the write is in the log, but not every voter is known to hold it", self._silent()
+
+    async def _relayed(self, leader: str, submission: Submission, path: _Path) -> SubmitResult:
+        remaining_us = path.deadline_us - self._clock.elapsed_us()
+        path.tried = True
+        try:
+            return await self._transport.relay(leader, replace(submission, timeout_us=max(1, remaining_us)))
+        except Unavailable as error:
+            path.tried = False
+            path.reason, path.silent = error.reason, (self._members.name(leader),)
+            raise NotLeader(None) from error
+
+    async def _other_leader(self, seen: RoleChanged) -> None:
+        """Wait for another role than `seen`, a little while at most: a peer may come back without any change here."""
+        if self._role != seen:
+            return
+        try:
+            async with asyncio.timeout(REROUTE_PAUSE_S):
+                await self._role_changed.wait()
+        except TimeoutError:
+            pass
+
+    def _leader_endpoint(self) -> str | None:
+        leader = self._role.leader
+        return self._members.endpoint(leader) or None if leader else None
+
+    # --- reads ---
+
+    async def read(self, request: ReadRequest) -> ReadReply:
+        """Answer a query in its mode; where another member has to answer, it is asked.
+
+        Raises `Unavailable` (who did not answer), `Invalid`, `Retry` when too many reads wait.
+        """
+        engine = self._engine
+        if engine is None or self._dead:
+            raise Unavailable(self._condition)
+        return await engine.reads.read(request)
+
+    # --- leadership ---
+
+    async def transfer(self, target: str | None = None) -> str:
+        """Hand leadership over, to member `target` or to the most advanced; empty when it was, else why it was not."""
+        if self._engine is None:
+            return self._condition
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._transfers.append(future)
+        self._engine.transfer(target)
+        return await future
+
+    # --- peers ---
+
+    def receive(self, sender: str, message: Message) -> None:
+        """A message came from member `sender` (an id)."""
+        if self._engine is not None:
+            self._engine.receive(sender, message)
+
+    def hello(self) -> HelloReply:
+        """Who this node is; anybody may ask. Raises `Unavailable` while its log is not open."""
+        if self._opened is None:
+            raise Unavailable(self._condition)
+        identity, engine = self._directory.identity, self._engine
+        last = engine.replica.last if engine else self._opened.log.last
+        has_history = last.index > 0
+        return HelloReply(
+            self.node_id, identity.name, identity.cluster, self._directory.key.public_key, self._settings.endpoint,
+            has_history, identity.cluster_id if has_history or engine else "",
+            b"" if has_history else self._directory.founding_share, self._members.configuration,
+        )  # fmt: skip
+
+    def keys(self, request: KeyRequest) -> bytes:
+        """The digest key for a member that proves its node key, sealed to that key. Raises `Refused` for anyone else."""
+        return self._keyring.answer(request)
+
+    # --- what is known ---
+
+    def status(self) -> NodeStatus:
+        """What this node knows of itself and of its members."""
+        identity, health = self._directory.identity, self._health
+        now_us = self._clock.elapsed_us()
+        core = self._engine.replica.status() if self._engine else None
+        return NodeStatus(
+            id=self.node_id,
+            name=identity.name,
+            cluster=identity.cluster,
+            cluster_id=identity.cluster_id,
+            endpoint=self._settings.endpoint,
+            role=core.role.value if core else Role.FOLLOWER.value,
+            epoch=core.epoch if core else 0,
+            leader=core.leader if core else None,
+            serves=bool(core and core.serves),
+            commit_index=core.commit_index if core else 0,
+            applied_index=core.applied_index if core else 0,
+            last_index=core.last.index if core else 0,
+            lease_remaining_us=core.lease_remaining_us if core else 0,
+            ready=not self._unready(),
+            draining=self._draining,
+            condition=self._condition,
+            log_bytes=health.log_bytes,
+            disk_free_bytes=health.free_bytes,
+            loop_lag_us=health.loop_lag_us,
+            members=self._members.statuses(core, now_us) if core else (),
+        )
+
+    @property
+    def alive(self) -> bool:
+        """`/livez`: the loop turns and the disk answers; independent of quorum."""
+        return not self._dead and self._health.alive
+
+    async def ready(self, sync_timeout_us: int = 0) -> str:
+        """`/readyz`: empty when this node may be sent traffic, else why not. With a time-out it waits for that (`?sync`)."""
+        target = self._engine.replica.kernel.commit_index if self._engine else 0
+        if not sync_timeout_us:
+            return self._unready()
+        try:
+            async with asyncio.timeout(sync_timeout_us / SECOND_US):
+                while self._unready() or self.status().applied_index < target:
+                    await asyncio.sleep(REROUTE_PAUSE_S)
+        except TimeoutError:
+            return self._unready() or f"entry {target} is not applied yet"
+        return ""
+
+    def _unready(self) -> str:
+        if self._draining:
+            return "draining"
+        if self._condition or self._engine is None:
+            return self._condition or "starting"
+        if self._engine.replica.kernel.full:
+            return "disk full"
+        if self._role.leader is None:
+            return "no leader is known"
+        age_us = self._engine.age_us()
+        if age_us is None or age_us > READY_AGE_LIMIT_US:
+            return "behind the leader"
+        return ""
+
+
+class _Path:
+    """How far a submission has come: whether it may be in a log by now, and why it has come no further."""
+
+    __slots__ = ("deadline_us", "reason", "silent", "tried")
+
+    def __init__(self, deadline_us: int) -> None:
+        self.deadline_us = deadline_us
+        self.tried = False
+        self.reason = ""
+        self.silent: tuple[str, ...] = ()
+
+
+def _directory(settings: Settings, entropy: Entropy) -> DataDirectory:
+    if settings.data is None:
+        return DataDirectory.in_memory(settings.name, settings.cluster, entropy)
+    return DataDirectory.open(settings.data, settings.name, settings.cluster, entropy)
+
+
+def _first_id(submission: Submission) -> str:
+    return Envelope.parse(submission.envelope).commands[0].id.hex()

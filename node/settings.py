@@ -34,19 +34,6 @@ class Timings(BaseModel):
             raise ValueError("lease_ttl_ms must be at least three heartbeats")
         return self
 
-    @property
-    def core(self) -> CoreSettings:
-        """The same, as the replication core wants it."""
-        ttl_us = self.lease_ttl_ms * MILLISECOND_US
-        return CoreSettings(
-            heartbeat_us=self.heartbeat_ms * MILLISECOND_US,
-            election_jitter_us=self.election_jitter_ms * MILLISECOND_US,
-            retry_us=ttl_us // 4,
-            candidacy_us=2 * ttl_us,
-            transfer_us=ttl_us,
-            rinse_us=ttl_us // 2,
-            stall_us=ttl_us,
-        )
 
 
 class Limits(BaseModel):
@@ -97,3 +84,20 @@ class Settings(BaseModel):
         if self.peers and self.name not in self.peers:
             raise ValueError(f"peers must name this node too: {self.name} is not among {sorted(self.peers)}")
         return self
+
+    @property
+    def core(self) -> CoreSettings:
+        """Timings and bounds as the replication core wants them."""
+        timings, ttl_us = self.timings, self.timings.lease_ttl_ms * MILLISECOND_US
+        return CoreSettings(
+            heartbeat_us=timings.heartbeat_ms * MILLISECOND_US,
+            election_jitter_us=timings.election_jitter_ms * MILLISECOND_US,
+            retry_us=ttl_us // 4,
+            candidacy_us=2 * ttl_us,
+            transfer_us=ttl_us,
+            rinse_us=ttl_us // 2,
+            stall_us=ttl_us,
+            append_bytes=self.limits.batch_bytes,
+            tail_bytes=self.limits.tail_bytes,
+            lease_reads=self.lease_reads,
+        )

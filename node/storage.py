@@ -12,11 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from queue import SimpleQueue
 
 from ..log.entry import Entry
 from ..log.errors import LogError, LogFull
 from ..log.store import HardState, Identity, LogStore, Write
+from ..projection.errors import ProjectionFull
 from ..projection.projection import Projection
 from ..replication.messages import Persist
 from .system import Clock
@@ -26,9 +28,17 @@ GROUP_BYTES = 8 << 20
 FOLD_BYTES = 1 << 20
 FOLD_ENTRIES = 256
 READ_BYTES = 4 << 20
+FULL_PAUSE_S = 0.5
 COUNTED_ENTRIES = 1 << 15
 
 Observe = Callable[[float], None]
+
+
+class Order(Enum):
+    """What the writer is told beside writes: to end, or to stop as if the disk were full."""
+
+    STOP = "stop"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,8 @@ class Writer:
         self._observe = observe
         self._simulated_fsync_s = simulated_fsync_s
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Persist | None] = SimpleQueue()
+        self._queue: SimpleQueue[Persist | Order] = SimpleQueue()
+        self._order: Order | None = None
         self._open = threading.Event()
         self._open.set()
         self._began_us: int | None = None
@@ -73,43 +84,50 @@ class Writer:
         began_us = self._began_us
         return 0 if began_us is None else now_us - began_us
 
+    def declare_full(self) -> None:
+        """Write what was put until now, then report `full` and take nothing more until `reopen`."""
+        self._queue.put(Order.FULL)
+
     def reopen(self) -> None:
         """After `full`: forget everything that was put and not reported, and take writes again."""
         while not self._queue.empty():
-            if self._queue.get() is None:
-                self._queue.put(None)
-                break
+            self._queue.get()
         self._open.set()
 
     def stop(self) -> None:
         """Write what waits, then end the thread. Blocks; not to be called on the loop."""
         if not self._open.is_set():
             self.reopen()
-        self._queue.put(None)
+        self._queue.put(Order.STOP)
         self._thread.join()
 
     def _run(self) -> None:
-        while group := self._next_group():
+        while True:
+            group = self._next_group()
             try:
-                self._store_group(group)
+                if group:
+                    self._store_group(group)
             except LogFull:
-                self._open.clear()
-                self._post(self._port.full)
-                self._open.wait()
+                self._order = Order.FULL
             except Exception as error:  # whatever it was, what the disk holds is now unknown
-                self._post(self._port.fatal, f"the log cannot be written: {error}")
+                post(self._loop, self._port.fatal, f"the log cannot be written: {error}")
                 return
+            order, self._order = self._order, None
+            if order is Order.STOP:
+                return
+            if order is Order.FULL:
+                self._open.clear()
+                post(self._loop, self._port.full)
+                self._open.wait()
 
     def _next_group(self) -> list[Persist]:
-        """Everything that waits, up to a limit; empty once the writer is to stop."""
-        first = self._queue.get()
-        if first is None:
-            return []
-        group, weight = [first], _weight(first)
-        while weight < GROUP_BYTES and not self._queue.empty():
+        """Everything that waits, up to a limit or to an order, which is left in `_order`."""
+        group: list[Persist] = []
+        weight = 0
+        while not group or (weight < GROUP_BYTES and not self._queue.empty()):
             item = self._queue.get()
-            if item is None:
-                self._queue.put(None)
+            if isinstance(item, Order):
+                self._order = item
                 break
             group.append(item)
             weight += _weight(item)
@@ -124,10 +142,7 @@ class Writer:
             time.sleep(self._simulated_fsync_s)
         self._began_us = None
         self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
-        self._post(self._port.written, [persist.token for persist in group])
-
-    def _post(self, callback: Callable[..., None], *arguments: object) -> None:
-        post(self._loop, callback, *arguments)
+        post(self._loop, self._port.written, [persist.token for persist in group])
 
 
 class RecentEntries:
@@ -154,6 +169,12 @@ class RecentEntries:
             if self._size_bytes > self._max_bytes:
                 self._entries.clear()
                 self._size_bytes = 0
+
+    def clear(self) -> None:
+        """Forget all; what is wanted is read from the log."""
+        with self._lock:
+            self._entries.clear()
+            self._size_bytes = 0
 
     def take(self, first: int, last: int) -> list[Entry]:
         """Entries from `first` on, some or all up to `last`, and forget them; none when `first` is not held."""
@@ -259,10 +280,21 @@ class Applier:
         while self._applied < target and not self._stopping:
             entries = self._entries(self._applied + 1, target)
             began_us = self._clock.elapsed_us()
-            self._projection.apply(entries)
+            if not self._fold(entries):
+                continue
             self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
             self._applied = entries[-1].index
             post(self._loop, self._port.applied, entries[-1].index, entries[-1].epoch)
+
+    def _fold(self, entries: Sequence[Entry]) -> bool:
+        """Whether there was room; where there is none this node stays readable, and tries again in a while."""
+        try:
+            self._projection.apply(entries)
+        except ProjectionFull:
+            self._recent.clear()
+            time.sleep(FULL_PAUSE_S)
+            return False
+        return True
 
     def _entries(self, first: int, last: int) -> Sequence[Entry]:
         recent = self._recent.take(first, last)

@@ -47,11 +47,10 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.transport")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who greets: the name of the cluster, the node's id, and where it can be reached."""
+    """Who greets: the name of the cluster, and the node's id."""
 
     cluster: str
     node: str
-    endpoint: str
 
 
 class Outbox:
@@ -197,10 +196,7 @@ class Peer:
                 await stream.write(wire.parcel_of(outbox.take()))
 
     def _greeting(self) -> replication_pb2.Greeting:
-        me = self._me
-        return replication_pb2.Greeting(
-            cluster=me.cluster, node=me.node, receiver=self._member, endpoint=me.endpoint
-        )
+        return replication_pb2.Greeting(cluster=self._me.cluster, node=self._me.node, receiver=self._member)
 
 
 class GrpcTransport:
@@ -220,11 +216,12 @@ class GrpcTransport:
 
     def addresses(self, endpoints: Mapping[str, str]) -> None:
         """See `Transport`. A member whose endpoint changed is dialed anew, one that is gone is let go of."""
+        known = {member: endpoint for member, endpoint in endpoints.items() if endpoint}
         for member, endpoint in self._endpoints.items():
-            if endpoints.get(member) != endpoint:
+            if known.get(member) != endpoint:
                 self._let_go(member)
-        self._endpoints = dict(endpoints)
-        for member in endpoints:
+        self._endpoints = known
+        for member in known:
             self._reach(member)
 
     def send(self, member: str, message: Message) -> None:
@@ -232,14 +229,6 @@ class GrpcTransport:
         peer = self._reach(member)
         if peer is not None:
             peer.send(message)
-
-    def met(self, member: str, endpoint: str) -> None:
-        """A member has greeted from `endpoint`: it can be reached there from now on, whatever its entry says."""
-        known = self._peers.get(member)
-        if known is not None and endpoint and known.endpoint != endpoint:
-            _log.info("peer moved", peer=member, before=known.endpoint, now=endpoint)
-            self._let_go(member)
-            self._open(member, endpoint)
 
     async def relay(self, member: str, submission: Submission) -> SubmitResult:
         """See `Transport`."""

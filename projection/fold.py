@@ -8,57 +8,52 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any
 
-from ..memory.digest import (
-    BUCKETS, DIGEST_BYTES, bucket, contender_digest, past_digest, record_digest, rejection_digest, retraction_digest,
-    row_bytes,
-)  # fmt: skip
-from ..memory.record import PastVersion, Record
+from ..memory.digest import BUCKETS, DIGEST_BYTES, bucket, contender_digest, rejection_digest, retraction_digest
+from ..memory.record import VERIFIED, PastVersion, Record
 from ..memory.state import Workspace
+from ..memory.window import first_id
 from . import schema
-from .rows import Held, Standing, facets, is_searchable, pack, searched_text
+from .fulltext import WordChanges
+from ..log.entry import Entry
+from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past
 from .scopes import ScopeNumbers
 from .state import STANDING, StoredState
 
 Row = tuple[Any, ...]
 
-_COLUMNS = ", ".join(schema.FULL_TEXT_COLUMNS)
-_MARKS = ", ".join("?" * (1 + len(schema.FULL_TEXT_COLUMNS)))
-
 
 class Fold:
     """The rows that one workspace leads to, and how they change counts and buckets."""
 
-    def __init__(self, workspace: Workspace, state: StoredState, scopes: ScopeNumbers, standing: Standing) -> None:
+    def __init__(self, workspace: Workspace, state: StoredState, scopes: ScopeNumbers) -> None:
+        standing = state.standing()
         self._workspace = workspace
         self._state = state
         self._scopes = scopes
-        self._searchable = standing.searchable
+        self._searchable_before = standing.searchable
         self._next_number = standing.next_number
         self._bucket_changes = [0] * BUCKETS
         self._records: list[Row] = []
         self._contents: list[Row] = []
         self._dropped: list[Row] = []
-        self._unsaid: list[Row] = []
-        self._said: list[Row] = []
+        self._words = WordChanges()
         self.present: dict[bytes, Held | None] = {}
 
-    def write(self, connection: sqlite3.Connection, epoch: int, index: int) -> Standing:
-        """Write everything, inside the caller's transaction, as the state at entry `index`; returns where it stands."""
+    def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
+        """Write everything, inside the caller's transaction, as the state after entry `last`; returns where it stands."""
         for id, record in self._workspace.records.items():
             self._take(id, record)
         self._write_records(connection)
-        self._write_full_text(connection)
+        self._words.write(connection)
         self._write_pasts(connection)
         self._write_contenders(connection)
         self._write_ledgers(connection)
         self._write_commands(connection)
         connection.executemany(schema.PUT_SCOPE, self._scopes.changed())
         self._write_buckets(connection)
-        return self._write_standing(connection, epoch, index)
+        return self._write_standing(connection, last)
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -79,8 +74,7 @@ class Fold:
         self._unsay(held)
 
     def _put_in(self, record: Record, before: Held | None) -> None:
-        body = row_bytes(record)
-        digest = record_digest(record)
+        digest, body = stored(record)
         number = self._number() if before is None else before.number
         scope = self._scopes.number(record.scope)
         self._records.append(facets(number, record, scope))
@@ -109,31 +103,18 @@ class Fold:
     # --- full text ----------------------------------------------------------------------------------------------------
 
     def _say(self, number: int, record: Record, scope: int, before: Held | None) -> None:
-        was = before is not None and is_searchable(before.record)
         will = is_searchable(record)
-        if before is not None and was and will and _same_words(before.record, record):
-            return
         if before is not None:
+            if will and is_searchable(before.record) and _same_words(before.record, record):
+                return
             self._unsay(before)
         if will:
-            self._said.append((number, *searched_text(record, scope)))
-            self._searchable += 1
+            self._words.add(record.id, number, searched_text(record, scope))
 
     def _unsay(self, held: Held) -> None:
         if is_searchable(held.record):
             scope = self._scopes.number(held.record.scope)
-            self._unsaid.append((held.number, *searched_text(held.record, scope)))
-            self._searchable -= 1
-
-    def _write_full_text(self, connection: sqlite3.Connection) -> None:
-        """Out first, then in, each in ascending order: FTS5 closes a segment whenever the row number goes back."""
-        for table, rows in (("words", list), ("sample", _sampled)):
-            if unsaid := rows(self._unsaid):
-                connection.executemany(
-                    f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) VALUES ('delete', {_MARKS})", sorted(unsaid)
-                )
-            if said := rows(self._said):
-                connection.executemany(f"INSERT INTO {table}(rowid, {_COLUMNS}) VALUES ({_MARKS})", sorted(said))
+            self._words.remove(held.record.id, held.number, searched_text(held.record, scope))
 
     # --- what is no present record ------------------------------------------------------------------------------------
 
@@ -145,8 +126,7 @@ class Fold:
         record, until = past.record, past.until
         ordinal = ordinals[record.id, until]
         ordinals[record.id, until] += 1
-        body = row_bytes(past)
-        digest = past_digest(past)
+        digest, body = stored_past(past)
         self._change(record.id, digest)
         return (
             record.id, record.version.index, record.version.place, until.index, until.place, ordinal,
@@ -178,6 +158,9 @@ class Fold:
     def _write_commands(self, connection: sqlite3.Connection) -> None:
         outcomes = self._workspace.outcomes.items()
         connection.executemany(schema.PUT_COMMAND, [(id, pack(outcome)) for id, outcome in outcomes])
+        window = self._workspace.changed_window
+        if window is not None and window.start_us > self._state.window().start_us:
+            connection.execute(schema.DROP_COMMANDS_BEFORE, (first_id(window.start_us),))
         settings = self._workspace.settings.items()
         connection.executemany(schema.PUT_SETTING, [(name, pack(value)) for name, value in settings])
 
@@ -197,10 +180,15 @@ class Fold:
             ],
         )
 
-    def _write_standing(self, connection: sqlite3.Connection, epoch: int, index: int) -> Standing:
-        workspace = self._workspace
+    def _write_standing(self, connection: sqlite3.Connection, last: Entry) -> Standing:
         standing = Standing(
-            epoch, index, workspace.time_us(), self._next_number, self._searchable, workspace.window()
+            epoch=last.epoch,
+            index=last.index,
+            hash=last.hash,
+            time_us=self._workspace.time_us(),
+            next_number=self._next_number,
+            searchable=self._searchable_before + self._words.balance,
+            window=self._workspace.window(),
         )
         connection.execute(schema.PUT_STATE, (STANDING, pack(standing)))
         return standing
@@ -211,8 +199,7 @@ def _same_words(before: Record, after: Record) -> bool:
 
 
 def _searched_fields(record: Record) -> tuple[object, ...]:
-    return (record.subject, record.predicate, record.scope, record.text, record.metadata, record.valid_from_us)
-
-
-def _sampled(rows: Iterable[Row]) -> list[Row]:
-    raise NotImplementedError
+    verified = record.trust == VERIFIED
+    return (
+        record.subject, record.predicate, record.scope, record.text, record.metadata, record.valid_from_us, verified,
+    )  # fmt: skip

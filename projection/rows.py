@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
 import msgpack
 
+from ..log.entry import GENESIS_HASH
 from ..memory.keys import RESERVED_SCOPES
 from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Window, Witness
@@ -20,6 +22,7 @@ from .schema import EVER_SINCE, FOREVER
 from .words import indexed
 
 TRUST_NUMBERS: Final = {CANDIDATE: 0, VERIFIED: 1, REJECTED: 2}
+VERIFIED_MARK: Final = "verified"
 CONTROL_PREDICATES: Final = frozenset({"author_trust", "fails"})
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,25 +39,38 @@ class Held(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where the fold stands, one row: position and time of the last entry, the numbers given, and the command window.
+    """Where the fold stands, one row: the last entry's position, hash and time, the numbers given, the command window.
 
     `searchable` counts the records that can be recalled; `next_number` is what the next new record gets.
     """
 
     epoch: int
     index: int
+    hash: bytes
     time_us: int
     next_number: int
     searchable: int
     window: Window
 
 
-NOWHERE: Final = Standing(0, 0, 0, 1, 0, Window())
+NOWHERE: Final = Standing(0, 0, GENESIS_HASH, 0, 1, 0, Window())
 
 
 def unpack(body: bytes) -> Any:
     """What `pack` packed, with tuples for arrays."""
     return _unpack(body, use_list=False, strict_map_key=False)
+
+
+def stored(record: Record) -> tuple[bytes, bytes]:
+    """The digest and the body of a record: `memory.digest.record_digest`, and the bytes that it covers."""
+    body = pack(record)
+    return sha256(b"record\0" + body).digest(), body
+
+
+def stored_past(past: PastVersion) -> tuple[bytes, bytes]:
+    """The digest and the body of a past version: `memory.digest.past_digest`, and the bytes that it covers."""
+    body = pack(past)
+    return sha256(b"past\0" + body).digest(), body
 
 
 def record_of(body: bytes) -> Record:
@@ -64,8 +80,8 @@ def record_of(body: bytes) -> Record:
 
 def past_of(body: bytes) -> PastVersion:
     """The past version that a body holds."""
-    held, until, until_us, ended_by = unpack(body)
-    return PastVersion(_record(held), Version(*until), until_us, ended_by)
+    held, until, *rest = unpack(body)
+    return PastVersion(_record(held), Version(*until), *rest)
 
 
 def contenders_of(body: bytes) -> tuple[Record, ...]:
@@ -129,12 +145,12 @@ def searched_text(record: Record, scope: int) -> tuple[str, ...]:
         indexed(record.text),
         "" if record.metadata == "{}" else indexed(" ".join(_strings(json.loads(record.metadata)))),
         "" if record.valid_from_us is None else date_words(record.valid_from_us),
-        scope_word(scope),
+        f"{scope_mark(scope)} {VERIFIED_MARK}" if record.trust == VERIFIED else scope_mark(scope),
     )
 
 
-def scope_word(scope: int) -> str:
-    """The word that stands for a scope in the full-text index."""
+def scope_mark(scope: int) -> str:
+    """The word that marks a scope's records in the full-text index."""
     return f"s{scope}"
 
 

@@ -11,13 +11,15 @@ import sqlite3
 from typing import Final
 
 from sqlalchemy import (
-    Column, Index, Integer, LargeBinary, MetaData, Table, Text, bindparam, delete, or_, select,
+    Column, Index, Integer, LargeBinary, MetaData, Table, Text, bindparam, delete, literal_column, or_,
+    select, tuple_,
 )  # fmt: skip
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql import ClauseElement
 
+from ..memory.events import SUPERSEDED
 from .words import TOKENIZER
 
 SCHEMA_VERSION: Final = 1
@@ -76,6 +78,9 @@ past = Table(
     Column("body", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )  # fmt: skip
+Index(
+    "past_superseded", past.c.id, past.c.from_index, sqlite_where=past.c.ended_by == literal_column(f"'{SUPERSEDED}'")
+)
 
 contender = Table(
     "contender", metadata,
@@ -126,7 +131,7 @@ bucket = Table(
     Column("digest", LargeBinary, nullable=False),
 )  # fmt: skip
 
-FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "scope")
+FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "marks")
 FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.3, 0.0)
 _FULL_TEXT: Final = f"""fts5({', '.join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
 
@@ -178,12 +183,36 @@ GET_HELD: Final = _text(
 )
 
 PUT_PAST: Final = _put(past)
-GET_PASTS: Final = _text(
-    select(past.c.digest, past.c.body)
-    .where(past.c.id == bindparam("id"))
-    .order_by(past.c.until_index, past.c.until_place, past.c.ordinal)
-)
 GET_WITNESSES: Final = _text(select(past.c.witness).where(past.c.id == bindparam("id")))
+_NEWEST_FIRST = (
+    past.c.from_index.desc(), past.c.from_place.desc(), past.c.until_index.desc(), past.c.until_place.desc(),
+    past.c.ordinal.desc(),
+)  # fmt: skip
+GET_PASTS_BEFORE: Final = _text(
+    select(past.c.body)
+    .where(
+        past.c.id == bindparam("id"),
+        tuple_(past.c.from_index, past.c.from_place) < tuple_(bindparam("index"), bindparam("place")),
+    )
+    .order_by(*_NEWEST_FIRST)
+    .limit(bindparam("limit"))
+)
+GET_PAST_AT: Final = _text(
+    select(past.c.body)
+    .where(past.c.id == bindparam("id"), past.c.from_us <= bindparam("us"), past.c.until_us > bindparam("us_again"))
+    .order_by(*_NEWEST_FIRST)
+    .limit(1)
+)
+GET_SUPERSEDED: Final = _text(
+    select(past.c.body)
+    .where(
+        past.c.id == bindparam("id"),
+        past.c.from_index <= bindparam("index"),
+        past.c.ended_by == literal_column(f"'{SUPERSEDED}'"),
+    )
+    .order_by(*_NEWEST_FIRST)
+    .limit(bindparam("limit"))
+)
 
 PUT_CONTENDERS: Final = _put(contender)
 DROP_CONTENDERS: Final = _drop(contender, "id")
@@ -218,3 +247,5 @@ GET_SETTING: Final = _text(select(setting.c.value).where(setting.c.name == bindp
 
 PUT_BUCKET: Final = _put(bucket)
 GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digest))
+
+COMMONNESS: Final = "SELECT count(*) FROM (SELECT 1 FROM sample WHERE sample MATCH ? LIMIT ?)"

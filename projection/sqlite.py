@@ -43,22 +43,11 @@ PAGE_BYTES = 4096
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
 MAPPED_BYTES = 1 << 30
-BUSY_TIMEOUT_S = 10.0
+BUSY_TIMEOUT_MS = 10_000
 STATEMENTS_KEPT = 256
 CHECKPOINT_PAGES = 4_000
 WAL_BYTES_LIMIT = 64 << 20
-
-Damage = sqlite3.DatabaseError
-
-
-class ProjectionDamaged(RuntimeError):
-    """The projection's file cannot be trusted; it is folded again from the log. `file` and `what` say where and why."""
-
-    def __init__(self, file: str, what: str) -> None:
-        super().__init__(f"{file}: {what}")
-        self.file = file
-        self.what = what
-
+CHECKPOINT_WAIT_MS = 100
 
 class Database:
     """One SQLite database: a file in WAL mode, or, for the path `:memory:`, one that lives until `close`."""
@@ -68,6 +57,11 @@ class Database:
         self.in_memory = self.path == ":memory:"
         self._uri = f"file:/veridical-projection-{id(self)}?vfs=memdb" if self.in_memory else Path(path).absolute().as_uri()
         self._anchor = self._connect() if self.in_memory else None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything to open."""
+        return not self.in_memory and Path(self.path).exists()
 
     def writer(self) -> sqlite3.Connection:
         """The one connection that writes. `synchronous=NORMAL`: what a crash takes is folded again from the log."""
@@ -107,7 +101,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S,
+            self._uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000,
             cached_statements=STATEMENTS_KEPT,
         )
 

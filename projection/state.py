@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 from ..memory.record import ANY_SOURCE, Record
 from ..memory.state import PastOutcome, SettingValue, Window, Witness
@@ -12,7 +14,7 @@ from .rows import (
     NOWHERE, Held, Standing, contenders_of, outcome_of, record_of, setting_of, standing_of, witness_of,
 )  # fmt: skip
 
-HOT_RECORDS_LIMIT = 8_192
+HOT_RECORDS_LIMIT = 16_384
 STANDING = "standing"
 
 
@@ -50,6 +52,10 @@ class StoredState:
         """See `State.retracted`."""
         return self._row(schema.GET_RETRACTION, id, value_digest, ANY_SOURCE, source_digest) is not None
 
+    def holds_retraction(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """Whether exactly this retraction is on record, whatever `ANY_SOURCE` says."""
+        return self._row(schema.GET_RETRACTION, id, value_digest, source_digest, source_digest) is not None
+
     def witnesses(self, id: bytes) -> Iterator[Witness]:
         """See `State.witnesses`."""
         for (body,) in self._connection.execute(schema.GET_WITNESSES, (id,)).fetchall():
@@ -73,5 +79,44 @@ class StoredState:
         """See `State.time_us`."""
         return self.standing().time_us
 
-    def _row(self, statement: str, *parameters: object) -> tuple[object, ...] | None:
+    def _row(self, statement: str, *parameters: object) -> tuple[Any, ...] | None:
         return self._connection.execute(statement, parameters).fetchone()
+
+
+class HotState(StoredState):
+    """The writer's state. As nobody else changes the database, what was lately asked for is kept in memory.
+
+    Within a batch every record is asked for twice, by the rules and by the fold; a new one is not there both times.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self._held: dict[bytes, Held | None] = {}
+        self._settings: dict[str, SettingValue | None] = {}
+        self._standing = super().standing()
+
+    def standing(self) -> Standing:
+        """Where the last committed batch stands."""
+        return self._standing
+
+    def held(self, id: bytes) -> Held | None:
+        """See `StoredState.held`."""
+        if id in self._held:
+            held = self._held[id] = self._held.pop(id)
+            return held
+        held = self._held[id] = super().held(id)
+        return held
+
+    def setting(self, name: str) -> SettingValue | None:
+        """See `State.setting`."""
+        if name not in self._settings:
+            self._settings[name] = super().setting(name)
+        return self._settings[name]
+
+    def advance(self, standing: Standing, present: Mapping[bytes, Held | None]) -> None:
+        """The batch that leads there is committed: these are the records that it changed, None for those now gone."""
+        self._standing = standing
+        self._settings.clear()
+        self._held.update(present)
+        for id in list(islice(self._held, max(0, len(self._held) - HOT_RECORDS_LIMIT))):
+            del self._held[id]

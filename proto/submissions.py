@@ -37,6 +37,7 @@ class SubmissionStream:
         self._sent: set[int] = set()
         self._numbers = 0
         self._wake = asyncio.Event()
+        self._connected = False
         self._broken: str | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -46,9 +47,13 @@ class SubmissionStream:
         return self._broken is None
 
     @property
-    def in_flight(self) -> int:
-        """How many calls wait for their result."""
-        return len(self._results)
+    def is_connected(self) -> bool:
+        """Whether the other side has answered the opening of the stream, and the stream has not broken since."""
+        return self._connected and self._broken is None
+
+    def was_sent(self, number: int) -> bool:
+        """Whether the waiting submission of that number was handed to the connection: it may have arrived."""
+        return number in self._sent
 
     async def call(self, submission: memory_pb2.Submission) -> memory_pb2.SubmitResult:
         """Send it under a number of its own and wait for its result. Raises `StreamBroken`."""
@@ -77,6 +82,7 @@ class SubmissionStream:
         try:
             # The other side answers at once with its headers: from then on, and not before, something may have arrived.
             await stream.wait_for_connection()
+            self._connected = True
             writer = asyncio.get_running_loop().create_task(self._write(stream))
             async for bundle in stream:
                 self._settle(bundle)

@@ -185,8 +185,14 @@ class Candidacy:
         if self.grants[best] > kernel.tail.last:
             self._fetch(best)
         elif kernel.tail.durable_index == kernel.tail.last_index and kernel.is_whole:
-            self.ended = "elected"
-            self.lead(self.epoch, self.granted_at_us)
+            self._win()
+
+    def _win(self) -> None:
+        if self.is_wall_clock_off():
+            self.give_up("wall clock")
+            return
+        self.ended = "elected"
+        self.lead(self.epoch, self.granted_at_us)
 
     def best_grant(self) -> str:
         """*adopt-the-best*: the member whose log ends highest, by epoch first, never by length."""

@@ -38,7 +38,8 @@ class Progress:
 
     def differed(self, at: int, commit_index: int, last_index: int) -> None:
         """The logs differ at `at`; the follower has `commit_index` for certain and ends at `last_index`."""
-        self.low = max(self.low, min(commit_index, at - 1))
+        known_equal = self.low if self.low < at else 0  # where the search began was a guess
+        self.low = max(known_equal, min(commit_index, at - 1))
         self.high = max(self.low, min(at - 1, last_index))
 
     def agree_from(self, index: int) -> None:

@@ -114,7 +114,8 @@ class NothingLeavesBeforeItIsDurable:
         holder = self._leaders.get(epoch)
         host = process.cluster.hosts.get(holder.node) if holder else None
         leader = host.process if host else None
-        return leader if leader and leader.holder == holder and leader.role.epoch == epoch else None
+        leads = leader is not None and leader.role.role is Role.LEADER and leader.role.epoch == epoch
+        return leader if leads and leader.holder == holder else None
 
 
 class FencedChangesNothing:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..log.configuration import Configuration, founding
-from ..log.entry import Position
 from ..replication.messages import ReadReady
 from ..replication.settings import Settings
 from .checkers import Checks
@@ -25,7 +24,8 @@ class Cluster:
     """All hosts by id. `settings` are those of every replica, `write_quorum` None for the majority."""
 
     def __init__(
-        self, world: World, size: int, settings: Settings, rules: Tally, faults_seen: Tally, write_quorum: int | None = None
+        self, world: World, size: int, settings: Settings, rules: Tally, faults_seen: Tally, write_quorum: int | None,
+        rate_ppm: int,
     ) -> None:
         self.name = NAME
         self.world = world
@@ -37,7 +37,7 @@ class Cluster:
         self.first_members = [f"n{number}" for number in range(1, size + 1)]
         self._write_quorum = write_quorum
         self._clock_choices = world.stream("clocks")
-        self.largest_rate_ppm = 0
+        self.largest_rate_ppm = rate_ppm
         self.hosts: dict[str, Host] = {}
         for id in self.first_members:
             self.add_host(id, is_first=True)
@@ -64,6 +64,12 @@ class Cluster:
     def processes(self) -> list[Process]:
         """All processes that live, paused ones too."""
         return [host.process for host in self.hosts.values() if host.process is not None]
+
+    @property
+    def members(self) -> list[Process]:
+        """Processes of the members of the present configuration, learners too."""
+        configuration = self.configuration
+        return [process for process in self.processes if configuration.member(process.me)]
 
     @property
     def leader(self) -> Process | None:
@@ -133,10 +139,6 @@ class Cluster:
 
     # --- ends ---
 
-    def converged_at(self) -> Position | None:
-        """The position that all living nodes have applied, if it is one and covers everything committed."""
-        positions = {process.host.fold.applied for process in self.processes}
-        if len(positions) != 1:
-            return None
-        [position] = positions
-        return position if position.index == self.checks.history.length else None
+    def has_converged(self) -> bool:
+        """Whether all living members have applied everything that is committed."""
+        return all(process.host.fold.applied.index == self.checks.history.length for process in self.members)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..log.configuration import Configuration
 from ..memory.machine import Outcome
 from ..node.decider import Decider, Proposal
-from ..replication.messages import Accepted, Declined, Draft, Propose, Reconfigure, RoleChanged
+from ..replication.messages import Accepted, Declined, Propose, Reconfigure, RoleChanged
 from .fold import context
 from .requests import Answer, Elsewhere, Submission, Unanswered, Unknown, Written
 
@@ -73,8 +73,7 @@ class Desk:
             return
         token = process.token()
         self._reconfigured[token] = answer
-        draft = Draft(*process.host.notary.configured(configuration, process.host.clock.wall_us()))
-        process.feed(Reconfigure(token, draft))
+        process.feed(Reconfigure(token, configuration))
 
     def _pump_soon(self, delay_us: int) -> None:
         if not self._is_pumping:

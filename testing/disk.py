@@ -24,7 +24,10 @@ WATCHDOG_US = 10 * SECOND
 
 
 class Disk:
-    """The durable state of one node (PROTOCOL § 2). `damaged` holds the indexes of entries whose bytes have rotted."""
+    """The durable state of one node (PROTOCOL § 2). `damaged` holds the indexes of entries whose bytes have rotted.
+
+    When it `tears`, the power fails in the middle of the next transaction: the store rolls that back when it opens.
+    """
 
     def __init__(self) -> None:
         self.hard_state = HardState()
@@ -35,6 +38,7 @@ class Disk:
         self.is_slow = False
         self.is_stalled = False
         self.is_full = False
+        self.tears = False
 
     @property
     def is_empty(self) -> bool:
@@ -110,6 +114,7 @@ class Watch:
     done: Callable[[Persist], None]
     full: Callable[[bool], None]
     stuck: Callable[[], None]
+    torn: Callable[[], None]
 
 
 class Writer:
@@ -190,6 +195,11 @@ class Writer:
         if self._is_dead or generation != self._generation or self._disk.is_stalled:
             return
         written, self._under_way = self._under_way, []
+        if self._disk.tears:
+            self._disk.tears = False
+            self._waiting.clear()
+            self._watch.torn()
+            return
         for write in written:
             self._disk.commit(write)
             self._watch.written(write)

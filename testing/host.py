@@ -93,6 +93,17 @@ class Host:
         """Somebody starts the process again, soon."""
         self.world.after(self.choices.randrange(*RESTART_US), self.start)
 
+    def wipe(self) -> None:
+        """The data directory is gone for ever, and with it this id."""
+        self.crash()
+        self.is_wiped = True
+        self.disk, self.fold = Disk(), Fold()
+
+    def wake_disk(self) -> None:
+        """The disk has room again, or moves again."""
+        if self.process is not None:
+            self.process.writer.wake()
+
     def lose_projection(self) -> None:
         """The projection's file is gone: it is folded again from the log."""
         self.fold = Fold()
@@ -117,6 +128,17 @@ class Host:
             action()
         if self.process is not None:
             self.process.rearm()
+
+    def heal(self) -> None:
+        """Everything about this machine is in order again, but for what is lost."""
+        disk = self.disk
+        disk.is_slow = disk.is_stalled = disk.is_full = disk.tears = self.applies_slowly = False
+        self.clock.wall_offset_us = 0
+        if self.process is not None:
+            self.process.fuse = None
+        self.wake_disk()
+        self.resume()
+        self.start()
 
     # --- what the disk holds ---
 

@@ -73,7 +73,7 @@ class Process:
         self._waiting_reads: list[tuple[Query, Answer, ReadReady, int]] = []
         self._tokens = 0
         self.desk = Desk(self)
-        watch = Watch(self._written, self._write_done, self._disk_full, self._disk_stuck)
+        watch = Watch(self._written, self._write_done, self._disk_full, self._disk_stuck, self._torn)
         self.writer = Writer(self.world, host.disk, host.choices, watch)
         self.replica = self._restored_replica()
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -225,6 +225,10 @@ class Process:
         self.host.crash()
         self.host.restart_later()
 
+    def _torn(self) -> None:
+        self.host.crash()
+        self.host.restart_later()
+
     def _read_log(self, wanted: ReadLog) -> None:
         delay_us = self.host.choices.randrange(*READ_LOG_US)
         self.later(delay_us, lambda: self._answer_log_read(wanted))
@@ -263,8 +267,10 @@ class Process:
         if any(entry.index in host.disk.damaged for entry in entries):
             host.found_damage()
             return
-        host.fold.apply(entries)
-        self.cluster.checks.applied(machine)
+        for entry in entries:
+            host.fold.apply([entry])
+            if entry.index % DIGEST_EVERY == 0:
+                self.cluster.checks.applied(host)
         self.feed(Applied(host.fold.applied.index))
         if not self.is_dead:
             self.desk.applied(host.fold.applied.index)

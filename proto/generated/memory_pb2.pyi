@@ -328,18 +328,20 @@ class ReadRequest(_message.Message):
     RECALL_FIELD_NUMBER: _builtins.int
     ALL_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
+    PRUNABLE_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     mode: Global___ReadMode.ValueType
     timeout_us: _builtins.int
     min_index: _builtins.int
+    """session mode: the last seen index"""
     max_staleness_us: _builtins.int
     forwarded: _builtins.bool
-    """set between members only: not to be passed on again"""
+    """between members: not to be passed on again"""
     @_builtins.property
     def min_position(self) -> _log_pb2.Position:
-        """set between members only"""
+        """between members: answer from a state that has applied this much"""
 
     @_builtins.property
     def get(self) -> Global___Get: ...
@@ -349,6 +351,8 @@ class ReadRequest(_message.Message):
     def all(self) -> Global___All: ...
     @_builtins.property
     def history(self) -> Global___History: ...
+    @_builtins.property
+    def prunable(self) -> Global___Prunable: ...
     @_builtins.property
     def scopes(self) -> Global___Scopes: ...
     @_builtins.property
@@ -368,17 +372,18 @@ class ReadRequest(_message.Message):
         recall: Global___Recall | None = ...,
         all: Global___All | None = ...,
         history: Global___History | None = ...,
+        prunable: Global___Prunable | None = ...,
         scopes: Global___Scopes | None = ...,
         counts: Global___Counts | None = ...,
         digest: Global___Digest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "query", b"query", "recall", b"recall", "scopes", b"scopes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "query", b"query", "recall", b"recall", "scopes", b"scopes", "timeout_us", b"timeout_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "timeout_us", b"timeout_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_staleness_us: _TypeAlias = _typing.Literal["max_staleness_us"]  # noqa: Y015
     _WhichOneofArgType__max_staleness_us: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us"]  # noqa: Y015
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "scopes", "counts", "digest"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "prunable", "scopes", "counts", "digest"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness_us) -> _WhichOneofReturnType__max_staleness_us | None: ...
@@ -388,37 +393,111 @@ class ReadRequest(_message.Message):
 Global___ReadRequest: _TypeAlias = ReadRequest  # noqa: Y015
 
 @_typing.final
+class Filters(_message.Message):
+    """Which records a query may return. Absent or empty: any."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPES_FIELD_NUMBER: _builtins.int
+    HAS_SCOPES_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TRUST_FIELD_NUMBER: _builtins.int
+    VALID_AT_US_FIELD_NUMBER: _builtins.int
+    has_scopes: _builtins.bool
+    """an empty list of scopes is meant as such"""
+    kind: _builtins.str
+    trust: _builtins.str
+    valid_at_us: _builtins.int
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exact, in normal form"""
+
+    def __init__(
+        self,
+        *,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+        has_scopes: _builtins.bool = ...,
+        kind: _builtins.str | None = ...,
+        trust: _builtins.str | None = ...,
+        valid_at_us: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "kind", b"kind", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "has_scopes", b"has_scopes", "kind", b"kind", "scopes", b"scopes", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__kind: _TypeAlias = _typing.Literal["kind"]  # noqa: Y015
+    _WhichOneofArgType__kind: _TypeAlias = _typing.Literal["_kind", b"_kind"]  # noqa: Y015
+    _WhichOneofReturnType__trust: _TypeAlias = _typing.Literal["trust"]  # noqa: Y015
+    _WhichOneofArgType__trust: _TypeAlias = _typing.Literal["_trust", b"_trust"]  # noqa: Y015
+    _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
+    _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kind) -> _WhichOneofReturnType__kind | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trust) -> _WhichOneofReturnType__trust | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_at_us) -> _WhichOneofReturnType__valid_at_us | None: ...
+
+Global___Filters: _TypeAlias = Filters  # noqa: Y015
+
+@_typing.final
+class AsOf(_message.Message):
+    """A point of recorded time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    TIME_US_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    time_us: _builtins.int
+    def __init__(
+        self,
+        *,
+        index: _builtins.int | None = ...,
+        time_us: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_time_us", b"_time_us", "index", b"index", "time_us", b"time_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_time_us", b"_time_us", "index", b"index", "time_us", b"time_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__index: _TypeAlias = _typing.Literal["index"]  # noqa: Y015
+    _WhichOneofArgType__index: _TypeAlias = _typing.Literal["_index", b"_index"]  # noqa: Y015
+    _WhichOneofReturnType__time_us: _TypeAlias = _typing.Literal["time_us"]  # noqa: Y015
+    _WhichOneofArgType__time_us: _TypeAlias = _typing.Literal["_time_us", b"_time_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__index) -> _WhichOneofReturnType__index | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__time_us) -> _WhichOneofReturnType__time_us | None: ...
+
+Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
+
+@_typing.final
 class Get(_message.Message):
-    """Records by id (16 bytes each), in this order."""
+    """Records by id (16 bytes each), answered in this order. At most 1 000."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     IDS_FIELD_NUMBER: _builtins.int
-    AS_OF_US_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     VALID_AT_US_FIELD_NUMBER: _builtins.int
-    as_of_us: _builtins.int
-    """recorded time"""
     valid_at_us: _builtins.int
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    @_builtins.property
+    def as_of(self) -> Global___AsOf: ...
     def __init__(
         self,
         *,
         ids: _abc.Iterable[_builtins.bytes] | None = ...,
-        as_of_us: _builtins.int | None = ...,
+        as_of: Global___AsOf | None = ...,
         valid_at_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us", "as_of", b"as_of", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "ids", b"ids", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us", "as_of", b"as_of", "ids", b"ids", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__as_of_us: _TypeAlias = _typing.Literal["as_of_us"]  # noqa: Y015
-    _WhichOneofArgType__as_of_us: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us"]  # noqa: Y015
     _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
     _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__as_of_us) -> _WhichOneofReturnType__as_of_us | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_at_us) -> _WhichOneofReturnType__valid_at_us | None: ...
 
 Global___Get: _TypeAlias = Get  # noqa: Y015
@@ -428,90 +507,63 @@ class Recall(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
-    KINDS_FIELD_NUMBER: _builtins.int
-    TRUSTS_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    INCLUDE_ANCESTORS_FIELD_NUMBER: _builtins.int
-    AS_OF_US_FIELD_NUMBER: _builtins.int
-    VALID_AT_US_FIELD_NUMBER: _builtins.int
+    K_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    scope: _builtins.str
-    """absent: everything that is granted"""
-    limit: _builtins.int
-    include_ancestors: _builtins.bool
-    as_of_us: _builtins.int
-    valid_at_us: _builtins.int
+    k: _builtins.int
     @_builtins.property
-    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def filters(self) -> Global___Filters: ...
     @_builtins.property
-    def trusts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def as_of(self) -> Global___AsOf: ...
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
-        scope: _builtins.str | None = ...,
-        kinds: _abc.Iterable[_builtins.str] | None = ...,
-        trusts: _abc.Iterable[_builtins.str] | None = ...,
-        limit: _builtins.int = ...,
-        include_ancestors: _builtins.bool = ...,
-        as_of_us: _builtins.int | None = ...,
-        valid_at_us: _builtins.int | None = ...,
+        k: _builtins.int = ...,
+        filters: Global___Filters | None = ...,
+        as_of: Global___AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_scope", b"_scope", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "scope", b"scope", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filters", b"filters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_scope", b"_scope", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "include_ancestors", b"include_ancestors", "kinds", b"kinds", "limit", b"limit", "query", b"query", "scope", b"scope", "trusts", b"trusts", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filters", b"filters", "k", b"k", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__as_of_us: _TypeAlias = _typing.Literal["as_of_us"]  # noqa: Y015
-    _WhichOneofArgType__as_of_us: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us"]  # noqa: Y015
-    _WhichOneofReturnType__scope: _TypeAlias = _typing.Literal["scope"]  # noqa: Y015
-    _WhichOneofArgType__scope: _TypeAlias = _typing.Literal["_scope", b"_scope"]  # noqa: Y015
-    _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
-    _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__as_of_us) -> _WhichOneofReturnType__as_of_us | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__scope) -> _WhichOneofReturnType__scope | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_at_us) -> _WhichOneofReturnType__valid_at_us | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Recall: _TypeAlias = Recall  # noqa: Y015
 
 @_typing.final
 class All(_message.Message):
+    """Records in the order of their ids, a page at a time."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCOPE_FIELD_NUMBER: _builtins.int
-    KINDS_FIELD_NUMBER: _builtins.int
-    TRUSTS_FIELD_NUMBER: _builtins.int
-    INCLUDE_EXPIRED_FIELD_NUMBER: _builtins.int
-    scope: _builtins.str
-    include_expired: _builtins.bool
+    FILTERS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the cursor of the page before, or empty"""
+    limit: _builtins.int
     @_builtins.property
-    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
-    @_builtins.property
-    def trusts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def filters(self) -> Global___Filters: ...
     def __init__(
         self,
         *,
-        scope: _builtins.str | None = ...,
-        kinds: _abc.Iterable[_builtins.str] | None = ...,
-        trusts: _abc.Iterable[_builtins.str] | None = ...,
-        include_expired: _builtins.bool = ...,
+        filters: Global___Filters | None = ...,
+        after: _builtins.bytes = ...,
+        limit: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_scope", b"_scope", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_scope", b"_scope", "include_expired", b"include_expired", "kinds", b"kinds", "scope", b"scope", "trusts", b"trusts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__scope: _TypeAlias = _typing.Literal["scope"]  # noqa: Y015
-    _WhichOneofArgType__scope: _TypeAlias = _typing.Literal["_scope", b"_scope"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__scope) -> _WhichOneofReturnType__scope | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___All: _TypeAlias = All  # noqa: Y015
 
 @_typing.final
 class History(_message.Message):
-    """The earlier versions of a record, newest first."""
+    """What was held under an id, newest first, a page at a time."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -521,7 +573,9 @@ class History(_message.Message):
     id: _builtins.bytes
     limit: _builtins.int
     @_builtins.property
-    def before(self) -> Global___Version: ...
+    def before(self) -> Global___Version:
+        """the cursor of the page before, or absent"""
+
     def __init__(
         self,
         *,
@@ -529,15 +583,43 @@ class History(_message.Message):
         before: Global___Version | None = ...,
         limit: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_before", b"_before", "before", b"before"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["before", b"before"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before", b"_before", "before", b"before", "id", b"id", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "id", b"id", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__before: _TypeAlias = _typing.Literal["before"]  # noqa: Y015
-    _WhichOneofArgType__before: _TypeAlias = _typing.Literal["_before", b"_before"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__before) -> _WhichOneofReturnType__before | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___History: _TypeAlias = History  # noqa: Y015
+
+@_typing.final
+class Prunable(_message.Message):
+    """Ids of records that a prune at `at_us` may remove, a page at a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_US_FIELD_NUMBER: _builtins.int
+    HALF_LIFE_US_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    at_us: _builtins.int
+    half_life_us: _builtins.int
+    after: _builtins.bytes
+    limit: _builtins.int
+    def __init__(
+        self,
+        *,
+        at_us: _builtins.int = ...,
+        half_life_us: _builtins.int = ...,
+        after: _builtins.bytes = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "at_us", b"at_us", "half_life_us", b"half_life_us", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Prunable: _TypeAlias = Prunable  # noqa: Y015
 
 @_typing.final
 class Scopes(_message.Message):
@@ -600,7 +682,14 @@ class ReadReply(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
     AGE_US_FIELD_NUMBER: _builtins.int
-    ROWS_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    SCOPE_COUNTS_FIELD_NUMBER: _builtins.int
+    TOTALS_FIELD_NUMBER: _builtins.int
+    DIGESTS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     index: _builtins.int
     now_us: _builtins.int
@@ -614,9 +703,21 @@ class ReadReply(_message.Message):
         """that were searched"""
 
     @_builtins.property
-    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """empty bytes where there is no such record"""
-
+    def records(self) -> Global___Records: ...
+    @_builtins.property
+    def hits(self) -> Global___Hits: ...
+    @_builtins.property
+    def page(self) -> Global___Page: ...
+    @_builtins.property
+    def history(self) -> Global___HistoryPage: ...
+    @_builtins.property
+    def ids(self) -> Global___Ids: ...
+    @_builtins.property
+    def scope_counts(self) -> Global___ScopeCounts: ...
+    @_builtins.property
+    def totals(self) -> Global___Totals: ...
+    @_builtins.property
+    def digests(self) -> Global___Digests: ...
     def __init__(
         self,
         *,
@@ -626,14 +727,396 @@ class ReadReply(_message.Message):
         scopes: _abc.Iterable[_builtins.str] | None = ...,
         member: _builtins.str = ...,
         age_us: _builtins.int | None = ...,
-        rows: _abc.Iterable[_builtins.bytes] | None = ...,
+        records: Global___Records | None = ...,
+        hits: Global___Hits | None = ...,
+        page: Global___Page | None = ...,
+        history: Global___HistoryPage | None = ...,
+        ids: Global___Ids | None = ...,
+        scope_counts: Global___ScopeCounts | None = ...,
+        totals: Global___Totals | None = ...,
+        digests: Global___Digests | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "digests", b"digests", "history", b"history", "hits", b"hits", "ids", b"ids", "page", b"page", "records", b"records", "scope_counts", b"scope_counts", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "epoch", b"epoch", "index", b"index", "member", b"member", "now_us", b"now_us", "rows", b"rows", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "digests", b"digests", "epoch", b"epoch", "history", b"history", "hits", b"hits", "ids", b"ids", "index", b"index", "member", b"member", "now_us", b"now_us", "page", b"page", "records", b"records", "scope_counts", b"scope_counts", "scopes", b"scopes", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__age_us: _TypeAlias = _typing.Literal["age_us"]  # noqa: Y015
     _WhichOneofArgType__age_us: _TypeAlias = _typing.Literal["_age_us", b"_age_us"]  # noqa: Y015
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["records", "hits", "page", "history", "ids", "scope_counts", "totals", "digests"]  # noqa: Y015
+    _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__age_us) -> _WhichOneofReturnType__age_us | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 
 Global___ReadReply: _TypeAlias = ReadReply  # noqa: Y015
+
+@_typing.final
+class Records(_message.Message):
+    """One for each id that was asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOUND_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def found(self) -> _containers.RepeatedCompositeFieldContainer[Global___Found]: ...
+    def __init__(
+        self,
+        *,
+        found: _abc.Iterable[Global___Found] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Records: _TypeAlias = Records  # noqa: Y015
+
+@_typing.final
+class Found(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROW_FIELD_NUMBER: _builtins.int
+    CORRECTIONS_FIELD_NUMBER: _builtins.int
+    row: _builtins.bytes
+    """empty: there is none"""
+    @_builtins.property
+    def corrections(self) -> _containers.RepeatedCompositeFieldContainer[Global___Past]:
+        """superseded values, oldest first, the last 100"""
+
+    def __init__(
+        self,
+        *,
+        row: _builtins.bytes = ...,
+        corrections: _abc.Iterable[Global___Past] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrections", b"corrections", "row", b"row"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Found: _TypeAlias = Found  # noqa: Y015
+
+@_typing.final
+class Past(_message.Message):
+    """A row that was replaced or removed, when, and by which event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROW_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    UNTIL_US_FIELD_NUMBER: _builtins.int
+    ENDED_BY_FIELD_NUMBER: _builtins.int
+    row: _builtins.bytes
+    until_us: _builtins.int
+    ended_by: _builtins.str
+    @_builtins.property
+    def until(self) -> Global___Version: ...
+    def __init__(
+        self,
+        *,
+        row: _builtins.bytes = ...,
+        until: Global___Version | None = ...,
+        until_us: _builtins.int = ...,
+        ended_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_by", b"ended_by", "row", b"row", "until", b"until", "until_us", b"until_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Past: _TypeAlias = Past  # noqa: Y015
+
+@_typing.final
+class Hits(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HITS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_SCOPES_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
+        """best first"""
+
+    @_builtins.property
+    def unknown_scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        hits: _abc.Iterable[Global___Hit] | None = ...,
+        unknown_scopes: _abc.Iterable[_builtins.str] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hits", b"hits", "notices", b"notices", "unknown_scopes", b"unknown_scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Hits: _TypeAlias = Hits  # noqa: Y015
+
+@_typing.final
+class Hit(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LanesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ROW_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    RELEVANCE_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    row: _builtins.bytes
+    score: _builtins.float
+    relevance: _builtins.float
+    @_builtins.property
+    def lanes(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        row: _builtins.bytes = ...,
+        score: _builtins.float = ...,
+        relevance: _builtins.float = ...,
+        lanes: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lanes", b"lanes", "relevance", b"relevance", "row", b"row", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Hit: _TypeAlias = Hit  # noqa: Y015
+
+@_typing.final
+class Page(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    UNKNOWN_SCOPES_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the cursor of the next page; empty: this was the last"""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    @_builtins.property
+    def unknown_scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        rows: _abc.Iterable[_builtins.bytes] | None = ...,
+        after: _builtins.bytes = ...,
+        unknown_scopes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "rows", b"rows", "unknown_scopes", b"unknown_scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Page: _TypeAlias = Page  # noqa: Y015
+
+@_typing.final
+class HistoryPage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___Held]:
+        """newest first"""
+
+    @_builtins.property
+    def before(self) -> Global___Version:
+        """the cursor of the next page; absent: this was the last"""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___Held] | None = ...,
+        before: Global___Version | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["before", b"before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HistoryPage: _TypeAlias = HistoryPage  # noqa: Y015
+
+@_typing.final
+class Held(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROW_FIELD_NUMBER: _builtins.int
+    UNTIL_US_FIELD_NUMBER: _builtins.int
+    ENDED_BY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    row: _builtins.bytes
+    until_us: _builtins.int
+    """absent: held still"""
+    ended_by: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        row: _builtins.bytes = ...,
+        until_us: _builtins.int | None = ...,
+        ended_by: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_until_us", b"_until_us", "until_us", b"until_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_until_us", b"_until_us", "ended_by", b"ended_by", "reason", b"reason", "row", b"row", "until_us", b"until_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__until_us: _TypeAlias = _typing.Literal["until_us"]  # noqa: Y015
+    _WhichOneofArgType__until_us: _TypeAlias = _typing.Literal["_until_us", b"_until_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until_us) -> _WhichOneofReturnType__until_us | None: ...
+
+Global___Held: _TypeAlias = Held  # noqa: Y015
+
+@_typing.final
+class Ids(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.bytes] | None = ...,
+        after: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Ids: _TypeAlias = Ids  # noqa: Y015
+
+@_typing.final
+class ScopeCounts(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScopeCount]: ...
+    def __init__(
+        self,
+        *,
+        scopes: _abc.Iterable[Global___ScopeCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scopes", b"scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScopeCounts: _TypeAlias = ScopeCounts  # noqa: Y015
+
+@_typing.final
+class ScopeCount(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    scope: _builtins.str
+    records: _builtins.int
+    def __init__(
+        self,
+        *,
+        scope: _builtins.str = ...,
+        records: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScopeCount: _TypeAlias = ScopeCount  # noqa: Y015
+
+@_typing.final
+class Totals(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    SEARCHABLE_FIELD_NUMBER: _builtins.int
+    PAST_VERSIONS_FIELD_NUMBER: _builtins.int
+    REJECTIONS_FIELD_NUMBER: _builtins.int
+    COMMANDS_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    records: _builtins.int
+    searchable: _builtins.int
+    past_versions: _builtins.int
+    rejections: _builtins.int
+    commands: _builtins.int
+    scopes: _builtins.int
+    def __init__(
+        self,
+        *,
+        records: _builtins.int = ...,
+        searchable: _builtins.int = ...,
+        past_versions: _builtins.int = ...,
+        rejections: _builtins.int = ...,
+        commands: _builtins.int = ...,
+        scopes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands", "past_versions", b"past_versions", "records", b"records", "rejections", b"rejections", "scopes", b"scopes", "searchable", b"searchable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Totals: _TypeAlias = Totals  # noqa: Y015
+
+@_typing.final
+class Digests(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHOLE_FIELD_NUMBER: _builtins.int
+    BUCKETS_FIELD_NUMBER: _builtins.int
+    whole: _builtins.bytes
+    """32 bytes"""
+    @_builtins.property
+    def buckets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """256 of 32 bytes"""
+
+    def __init__(
+        self,
+        *,
+        whole: _builtins.bytes = ...,
+        buckets: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buckets", b"buckets", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Digests: _TypeAlias = Digests  # noqa: Y015

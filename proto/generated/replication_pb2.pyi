@@ -54,26 +54,22 @@ class Greeting(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     RECEIVER_FIELD_NUMBER: _builtins.int
-    ENDPOINT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """name of the cluster"""
     node: _builtins.str
     """id of the speaker"""
     receiver: _builtins.str
     """id of the node that it means to reach"""
-    endpoint: _builtins.str
-    """host:port at which the speaker can be reached now"""
     def __init__(
         self,
         *,
         cluster: _builtins.str = ...,
         node: _builtins.str = ...,
         receiver: _builtins.str = ...,
-        endpoint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "endpoint", b"endpoint", "node", b"node", "receiver", b"receiver"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "node", b"node", "receiver", b"receiver"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

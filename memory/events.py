@@ -1,0 +1,62 @@
+"""What happened, by name. An event is an array of integers, booleans, nil, byte strings and short strings:
+
+    asserted, superseded   id, ignored, value, source, principal, kind, confidence, expires, volatile until, valid from, valid to
+    conflicted             the same with support after confidence: the value stands beside the verified one
+    corroborated           id, ignored, source, principal, confidence, support, expires, valid from, valid to, amends
+    repeated               id, ignored, source, expires, valid from, valid to, amends
+    endorsed               id, mark, source, principal, confidence, support, strength
+    contradicted           id, mark, confidence, strength; with `rejected` when it went too low
+    promoted, demoted, rejected, annotated, forgotten      id
+    flagged                id, expires, volatile until
+    pinned, unpinned       id, strength
+    pruned                 id …
+    reinforced             [id, strength] …
+    set                    name, value …
+    unchanged              id: the command asked for what is so already, or may not count again
+    refused                id, rule
+
+Shares are parts per million, times microseconds, digests and ids 16 bytes; a mark of a contradiction has 32.
+`amends` says that the body's metadata, detail and source replace the record's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+Event: TypeAlias = "list[Any]"
+
+ASSERTED: Final = "asserted"
+SUPERSEDED: Final = "superseded"
+CONFLICTED: Final = "conflicted"
+CORROBORATED: Final = "corroborated"
+REPEATED: Final = "repeated"
+ENDORSED: Final = "endorsed"
+CONTRADICTED: Final = "contradicted"
+PROMOTED: Final = "promoted"
+DEMOTED: Final = "demoted"
+REJECTED: Final = "rejected"
+ANNOTATED: Final = "annotated"
+FLAGGED: Final = "flagged"
+PINNED: Final = "pinned"
+UNPINNED: Final = "unpinned"
+PRUNED: Final = "pruned"
+FORGOTTEN: Final = "forgotten"
+REINFORCED: Final = "reinforced"
+SET: Final = "set"
+UNCHANGED: Final = "unchanged"
+REFUSED: Final = "refused"
+
+EXPIRED: Final = "expired"  # ends a past version; never an event of its own
+
+OF_WRITES: Final = frozenset({ASSERTED, SUPERSEDED, CONFLICTED, CORROBORATED, REPEATED})
+OF_BATCHES: Final = frozenset({PRUNED, REINFORCED})
+
+
+def refused(rule: str, id: bytes = b"") -> Event:
+    """A rule stood against the command."""
+    return [REFUSED, id, rule]
+
+
+def unchanged(id: bytes) -> Event:
+    """Nothing was to be done."""
+    return [UNCHANGED, id]

@@ -1,0 +1,356 @@
+"""What an event does to the state. Runs on every replica and in every replay; never refuses, never looks at a clock.
+
+    evolve(workspace, happening) -> None
+
+*fold-without-bodies*: every choice here is made by the event and by numbers and digests of the state. Text is taken from
+the body where there is one and left empty where it was erased; no branch depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from . import events
+from .commands import (
+    EMPTY_JSON,
+    MULTI_VALUED,
+    AnnotateBody,
+    ContradictBody,
+    DemoteBody,
+    ForgetBody,
+    PromoteBody,
+    WriteBody,
+    stored_body,
+)
+from .errors import Bug
+from .events import Event
+from .limits import SOURCES_LIMIT
+from .merging import joined, merged_json
+from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, Record, Version
+from .state import SettingValue, Workspace
+
+_Digests: TypeAlias = "tuple[bytes, ...]"
+_NOTHING_SAID: Final = WriteBody("", "", "", "", "")
+
+
+class Happening(NamedTuple):
+    """An event with its surroundings: the command's kind, content (None once erased), place, time and author (hex)."""
+
+    event: Event
+    kind: str
+    content: bytes | None
+    at: Version
+    time_us: int
+    author: str
+
+
+def evolve(workspace: Workspace, happening: Happening) -> None:
+    """Change the workspace as the event says. Raises `Bug` for an event that this version does not know."""
+    evolver = _EVOLVERS.get(happening.event[0])
+    if evolver is None:
+        raise Bug(f"history holds an event {happening.event[0]!r} that this version cannot read")
+    evolver(workspace, happening)
+
+
+# --- writes ---------------------------------------------------------------------------------------------------------
+
+
+def _assert(workspace: Workspace, happening: Happening) -> None:
+    present = workspace.record(happening.event[1])
+    if present is not None:
+        workspace.retire(present, happening.at, happening.time_us, events.EXPIRED)
+    _hold(workspace, _fresh(happening, support=1))
+
+
+def _supersede(workspace: Workspace, happening: Happening) -> None:
+    present = _present(workspace, happening)
+    workspace.retire(present, happening.at, happening.time_us, events.SUPERSEDED)
+    successor = _fresh(happening, support=1)._replace(
+        created_at_us=present.created_at_us, pinned=present.pinned, corrections_count=present.corrections_count + 1
+    )
+    _hold(workspace, successor)
+
+
+def _hold(workspace: Workspace, record: Record) -> None:
+    workspace.records[record.id] = record
+    contenders = workspace.contending(record.id)
+    if contenders:
+        left = tuple(other for other in contenders if other.value_digest != record.value_digest)
+        workspace.contenders[record.id] = left
+
+
+def _contend(workspace: Workspace, happening: Happening) -> None:
+    _, id, _, value, source, principal, _, confidence, support = happening.event[:9]
+    contenders = workspace.contending(id)
+    place = next((place for place, rival in enumerate(contenders) if rival.value_digest == value), None)
+    if place is None:
+        workspace.contenders[id] = (*contenders, _fresh(happening, support))
+        return
+    rival = contenders[place]
+    joined_rival = rival._replace(
+        confidence_ppm=confidence,
+        support=support,
+        sources=_with(rival.sources, source),
+        principals=_with(rival.principals, principal),
+        provenance=joined(rival.provenance, _written(happening).provenance),
+        last_seen_us=happening.time_us,
+        version=happening.at,
+    )
+    workspace.contenders[id] = (*contenders[:place], joined_rival, *contenders[place + 1 :])
+
+
+def _fresh(happening: Happening, support: int) -> Record:
+    _, id, _, value, source, principal, kind, confidence, *numbers = happening.event
+    expires_at_us, volatile_until_us, valid_from_us, valid_to_us = numbers[-4:]
+    body, time_us = _written(happening), happening.time_us
+    return Record(
+        id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
+        body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, (source,),
+        () if principal is None else (principal,), (), (), happening.author, time_us, time_us, time_us,
+        valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, happening.event[0], happening.at,
+    )  # fmt: skip
+
+
+def _corroborated(workspace: Workspace, happening: Happening) -> None:
+    _, id, _, source, principal, confidence, support, ends, valid_from, valid_to, amends = happening.event
+    record = _changing(workspace, happening)
+    workspace.records[id] = _amended(record, happening, amends)._replace(
+        confidence_ppm=confidence,
+        strength_ppm=PPM,
+        strength_at_us=happening.time_us,
+        support=support,
+        sources=_with(record.sources, source),
+        principals=_with(record.principals, principal),
+        provenance=joined(record.provenance, _written(happening).provenance),
+        last_seen_us=happening.time_us,
+        valid_from_us=valid_from,
+        valid_to_us=valid_to,
+        expires_at_us=ends,
+        volatile_until_us=None,
+    )
+
+
+def _repeated(workspace: Workspace, happening: Happening) -> None:
+    _, id, _, source, ends, valid_from, valid_to, amends = happening.event
+    record = _changing(workspace, happening) if amends else _present(workspace, happening)
+    workspace.records[id] = _amended(record, happening, amends)._replace(
+        sources=_with(record.sources, source),
+        last_seen_us=happening.time_us,
+        valid_from_us=valid_from,
+        valid_to_us=valid_to,
+        expires_at_us=ends,
+        version=happening.at,
+    )
+
+
+def _amended(record: Record, happening: Happening, amends: bool) -> Record:
+    if not amends:
+        return record
+    body = _written(happening)
+    return record._replace(
+        metadata=record.metadata if body.metadata == EMPTY_JSON else body.metadata,
+        detail=record.detail if body.detail == EMPTY_JSON else body.detail,
+        source=body.source or record.source,
+    )
+
+
+# --- opinions and reviews -------------------------------------------------------------------------------------------
+
+
+def _endorsed(workspace: Workspace, happening: Happening) -> None:
+    _, id, mark, source, principal, confidence, support, strength = happening.event
+    record = _changing(workspace, happening)
+    is_independent = support > record.support
+    workspace.records[id] = record._replace(
+        confidence_ppm=confidence,
+        strength_ppm=strength,
+        strength_at_us=happening.time_us,
+        support=support,
+        sources=_with(record.sources, source) if is_independent else record.sources,
+        principals=_with(record.principals, principal),
+        corroborators=_with(record.corroborators, mark),
+        last_seen_us=happening.time_us,
+        volatile_until_us=None,
+    )
+
+
+def _contradicted(workspace: Workspace, happening: Happening) -> None:
+    _, id, mark, confidence, strength, rejects = happening.event
+    record = _changing(workspace, happening)
+    doubted = record._replace(
+        confidence_ppm=confidence,
+        strength_ppm=strength,
+        strength_at_us=happening.time_us,
+        contradictors=_with(record.contradictors, mark),
+        reason=_said(happening),
+    )
+    workspace.records[id] = _rejected_row(workspace, doubted) if rejects else doubted
+
+
+def _promoted(workspace: Workspace, happening: Happening) -> None:
+    record = _changing(workspace, happening)
+    workspace.records[record.id] = record._replace(
+        trust=VERIFIED, reason=_said(happening), last_seen_us=happening.time_us, volatile_until_us=None
+    )
+
+
+def _demoted(workspace: Workspace, happening: Happening) -> None:
+    record = _changing(workspace, happening)
+    workspace.records[record.id] = record._replace(trust=CANDIDATE, reason=_said(happening))
+
+
+def _rejected(workspace: Workspace, happening: Happening) -> None:
+    record = _changing(workspace, happening)._replace(reason=_said(happening))
+    workspace.records[record.id] = _rejected_row(workspace, record)
+
+
+def _rejected_row(workspace: Workspace, record: Record) -> Record:
+    workspace.rejections.add((record.id, record.value_digest))
+    return record._replace(trust=REJECTED)
+
+
+# --- notes and flags ------------------------------------------------------------------------------------------------
+
+
+def _annotated(workspace: Workspace, happening: Happening) -> None:
+    record = _changing(workspace, happening)
+    if happening.content is not None:
+        body = cast(AnnotateBody, stored_body(happening.kind, happening.content))
+        record = record._replace(
+            metadata=merged_json("metadata", record.metadata, body.metadata),
+            detail=merged_json("detail", record.detail, body.detail),
+        )
+    workspace.records[record.id] = record
+
+
+def _flagged(workspace: Workspace, happening: Happening) -> None:
+    _, id, ends, volatile_until = happening.event
+    record = _changing(workspace, happening)
+    workspace.records[id] = record._replace(expires_at_us=ends, volatile_until_us=volatile_until)
+
+
+def _pinned(workspace: Workspace, happening: Happening) -> None:
+    code, id, strength = happening.event
+    record = _changing(workspace, happening)
+    workspace.records[id] = record._replace(
+        pinned=code == events.PINNED, strength_ppm=strength, strength_at_us=happening.time_us
+    )
+
+
+def _reinforced(workspace: Workspace, happening: Happening) -> None:
+    for id, strength in happening.event[1:]:
+        record = _held(workspace, id, happening)
+        workspace.records[id] = record._replace(
+            strength_ppm=strength, strength_at_us=happening.time_us, version=happening.at
+        )
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+def _pruned(workspace: Workspace, happening: Happening) -> None:
+    for id in happening.event[1:]:
+        _remove(workspace, _held(workspace, id, happening), happening)
+
+
+def _forgotten(workspace: Workspace, happening: Happening) -> None:
+    """The retraction covers every value that the key ever held and every source that stated it."""
+    record = _present(workspace, happening)
+    held = (record, *workspace.contending(record.id))
+    for value_digest, sources in [*workspace.witnesses(record.id), *((row.value_digest, row.sources) for row in held)]:
+        workspace.retractions.update((record.id, value_digest, source) for source in sources)
+        if len(sources) >= SOURCES_LIMIT:  # the record stopped listing sources: none of them may bring the value back
+            workspace.retractions.add((record.id, value_digest, ANY_SOURCE))
+    _remove(workspace, record, happening)
+
+
+def _remove(workspace: Workspace, record: Record, happening: Happening) -> None:
+    reason = _said(happening) if happening.event[0] == events.FORGOTTEN else ""
+    workspace.retire(record, happening.at, happening.time_us, happening.event[0], reason)
+    workspace.records[record.id] = None
+    if workspace.contending(record.id):
+        workspace.contenders[record.id] = ()
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def _set(workspace: Workspace, happening: Happening) -> None:
+    _, name, *values = happening.event
+    workspace.settings[name] = _declared(workspace, *values) if name == MULTI_VALUED else values[0]
+
+
+def _declared(workspace: Workspace, pattern: str, predicate: str, holds: bool) -> SettingValue:
+    present = workspace.setting(MULTI_VALUED)
+    others = {item for item in present if item != (pattern, predicate)} if isinstance(present, tuple) else set()
+    declarations = {*others, (pattern, predicate)} if holds else others
+    return tuple(sorted(cast("set[tuple[str, str]]", declarations)))
+
+
+def _nothing(workspace: Workspace, happening: Happening) -> None:
+    """The command changed nothing; its outcome is remembered all the same."""
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+
+def _present(workspace: Workspace, happening: Happening) -> Record:
+    return _held(workspace, happening.event[1], happening)
+
+
+def _held(workspace: Workspace, id: bytes, happening: Happening) -> Record:
+    record = workspace.record(id)
+    if record is None:
+        raise Bug(f"event {happening.event[0]!r} at {happening.at} is about record {id.hex()}, which is not held")
+    return record
+
+
+def _changing(workspace: Workspace, happening: Happening) -> Record:
+    """The present row as the start of its next version; the row itself becomes a past version."""
+    record = _present(workspace, happening)
+    workspace.retire(record, happening.at, happening.time_us, happening.event[0])
+    return record._replace(updated_at_us=happening.time_us, cause=happening.event[0], version=happening.at)
+
+
+def _with(digests: _Digests, further: bytes | None) -> _Digests:
+    if further is None or further in digests or len(digests) >= SOURCES_LIMIT:
+        return digests
+    return (*digests, further)
+
+
+def _written(happening: Happening) -> WriteBody:
+    if happening.content is None:
+        return _NOTHING_SAID
+    return cast(WriteBody, stored_body(happening.kind, happening.content))
+
+
+def _said(happening: Happening) -> str:
+    if happening.content is None:
+        return ""
+    body = stored_body(happening.kind, happening.content)
+    return cast("ContradictBody | PromoteBody | DemoteBody | ForgetBody", body).reason
+
+
+_EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
+    events.ASSERTED: _assert,
+    events.SUPERSEDED: _supersede,
+    events.CONFLICTED: _contend,
+    events.CORROBORATED: _corroborated,
+    events.REPEATED: _repeated,
+    events.ENDORSED: _endorsed,
+    events.CONTRADICTED: _contradicted,
+    events.PROMOTED: _promoted,
+    events.DEMOTED: _demoted,
+    events.REJECTED: _rejected,
+    events.ANNOTATED: _annotated,
+    events.FLAGGED: _flagged,
+    events.PINNED: _pinned,
+    events.UNPINNED: _pinned,
+    events.PRUNED: _pruned,
+    events.FORGOTTEN: _forgotten,
+    events.REINFORCED: _reinforced,
+    events.SET: _set,
+    events.UNCHANGED: _nothing,
+    events.REFUSED: _nothing,
+}

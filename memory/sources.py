@@ -1,0 +1,53 @@
+"""Who says something, in digests: support counts different, independent sources, never repetitions (MEMORY § 2)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from .context import REVIEW, Context, Digester
+from .limits import SOURCES_LIMIT
+from .record import VERIFIED, Record
+
+RECALLED: Final = "recall:"  # a source of this form is this memory itself, talking back
+
+_AUTHOR: Final = b"author"
+_EPISODE: Final = b"episode"
+
+
+class Source(NamedTuple):
+    """Where a statement comes from: the digest of its episode, or else of its author; and the author, if authenticated."""
+
+    digest: bytes
+    principal: bytes | None
+
+
+def source_of(author: bytes | None, episode: str, digests: Digester) -> Source:
+    """The source of a statement by `author` (None: anonymous) taken from `episode` (empty: from nowhere else)."""
+    principal = None if author is None else digests.digest(_AUTHOR, author)
+    if episode:
+        return Source(digests.digest(_EPISODE, episode.encode()), principal)
+    return Source(principal or digests.digest(_AUTHOR, b""), principal)
+
+
+def is_known(record: Record, source: Source) -> bool:
+    """Whether this source speaks for the record already: the same principal, or for the anonymous the same source."""
+    if source.principal is not None:
+        return source.principal in record.principals
+    return source.digest in record.sources
+
+
+def supports(record: Record, source: Source) -> bool:
+    """Whether the author is one of the principals that support the record. An anonymous author never is."""
+    return source.principal is not None and source.principal in record.principals
+
+
+def is_saturated(record: Record) -> bool:
+    """Whether the record counts as many sources as it can hold."""
+    return record.support >= SOURCES_LIMIT or len(record.sources) >= SOURCES_LIMIT
+
+
+def may_alter(record: Record, author: bytes | None, context: Context) -> bool:
+    """Whether the author may change flags and notes of a record, or forget it: a verified one is its supporters' and reviewers'."""
+    if record.trust != VERIFIED or context.rights.holds(author, REVIEW, record.scope):
+        return True
+    return supports(record, source_of(author, "", context.digests))

@@ -1,0 +1,193 @@
+"""Calls to a node as protobuf and back: submissions, what became of them, and what the Admin service says.
+
+Rows pass through as the canonical bytes that the projection keeps (`proto/memory.proto` lists their fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgpack
+
+from ..memory.machine import Outcome
+from ..memory.record import Record, Version
+from ..proto.generated import admin_pb2, memory_pb2
+from . import wire
+from .ports import (
+    BareCommand, HelloReply, KeyRequest, MemberStatus, NodeStatus, Submission, SubmitResult, Wait,
+)  # fmt: skip
+
+_pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
+_unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
+_FIELDS: Final = len(Record._fields)
+
+WAITS: Final = {memory_pb2.WAIT_QUORUM: Wait.QUORUM, memory_pb2.WAIT_ALL: Wait.ALL}
+WAIT_NUMBERS: Final = {wait: number for number, wait in WAITS.items()}
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def row_of(record: Record | None) -> bytes:
+    """A record's canonical bytes; empty for none."""
+    return b"" if record is None else _pack(record)
+
+
+def record_of(row: bytes) -> Record | None:
+    """The record that a row holds; fields that a later release appended are left out."""
+    if not row:
+        return None
+    *fields, version = _unpack(row, use_list=False, strict_map_key=False)[:_FIELDS]
+    return Record(*fields, Version(*version))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def submission_to_wire(submission: Submission, relayed: bool) -> memory_pb2.Submission:
+    """A signed envelope on its way."""
+    return memory_pb2.Submission(
+        envelope=submission.envelope,
+        signature=submission.signature,
+        bodies=submission.bodies,
+        timeout_us=submission.timeout_us,
+        wait=WAIT_NUMBERS[submission.wait],
+        relayed=relayed,
+    )
+
+
+def submission_from_wire(raw: memory_pb2.Submission) -> Submission:
+    """A signed envelope that arrived; the node verifies it."""
+    return Submission(raw.envelope, raw.signature, tuple(raw.bodies), raw.timeout_us, WAITS.get(raw.wait, Wait.QUORUM))
+
+
+def bare_commands(raw: memory_pb2.Submission) -> list[BareCommand]:
+    """The commands of a submission without a principal. Raises `ValueError` when names and bodies differ in number."""
+    return [
+        BareCommand(name.id, name.kind, content) for name, content in zip(raw.commands, raw.bodies, strict=True)
+    ]
+
+
+def submit_result_to_wire(request: int, result: SubmitResult, leader: str) -> memory_pb2.SubmitResult:
+    """The answer to the submission of that number."""
+    return memory_pb2.SubmitResult(
+        request=request,
+        epoch=result.epoch,
+        index=result.index,
+        time_us=result.time_us,
+        outcomes=[_outcome_to_wire(outcome) for outcome in result.outcomes],
+        records=[row_of(record) for record in result.records],
+        leader=leader,
+    )
+
+
+def submit_result_from_wire(raw: memory_pb2.SubmitResult) -> SubmitResult:
+    """The answer of a leader to whom a submission was relayed."""
+    outcomes = tuple(_outcome(outcome) for outcome in raw.outcomes)
+    return SubmitResult(outcomes, tuple(map(record_of, raw.records)), raw.epoch, raw.index, raw.time_us)
+
+
+def _outcome_to_wire(outcome: Outcome) -> memory_pb2.Outcome:
+    epoch, index, place = outcome.version
+    return memory_pb2.Outcome(
+        code=outcome.code,
+        rule=outcome.rule,
+        reason=outcome.reason,
+        record_id=outcome.record_id,
+        count=outcome.count,
+        ignored=outcome.ignored,
+        version=memory_pb2.Version(epoch=epoch, index=index, place=place),
+        repeated_command=outcome.repeated_command,
+    )
+
+
+def _outcome(raw: memory_pb2.Outcome) -> Outcome:
+    version = Version(raw.version.epoch, raw.version.index, raw.version.place)
+    return Outcome(
+        raw.code, raw.rule, raw.reason, raw.record_id, raw.count, tuple(raw.ignored), version, raw.repeated_command
+    )
+
+
+# --- admin ------------------------------------------------------------------------------------------------------------
+
+
+def hello_to_wire(reply: HelloReply) -> admin_pb2.HelloReply:
+    """Who this node is."""
+    known = reply.configuration
+    return admin_pb2.HelloReply(
+        node=reply.node_id,
+        name=reply.name,
+        cluster=reply.cluster,
+        public_key=reply.public_key,
+        endpoint=reply.endpoint,
+        has_history=reply.has_history,
+        cluster_id=reply.cluster_id,
+        share=reply.share,
+        configuration=None if known is None else wire.configuration_to_wire(known),
+    )
+
+
+def hello_from_wire(raw: admin_pb2.HelloReply) -> HelloReply:
+    """Who the other node is. Raises `Malformed` or `QuorumError` for a configuration that cannot be."""
+    return HelloReply(
+        raw.node,
+        raw.name,
+        raw.cluster,
+        raw.public_key,
+        raw.endpoint,
+        raw.has_history,
+        raw.cluster_id,
+        raw.share,
+        wire.configuration_from_wire(raw.configuration) if raw.HasField("configuration") else None,
+    )
+
+
+def key_request_to_wire(request: KeyRequest) -> admin_pb2.KeysRequest:
+    """A member's request for the digest key."""
+    return admin_pb2.KeysRequest(
+        node=request.node_id, cluster_id=request.cluster_id, wall_us=request.wall_us, signature=request.signature
+    )
+
+
+def key_request_from_wire(raw: admin_pb2.KeysRequest) -> KeyRequest:
+    """A request for the digest key; the node verifies it."""
+    return KeyRequest(raw.node, raw.cluster_id, raw.wall_us, raw.signature)
+
+
+def status_to_wire(status: NodeStatus) -> admin_pb2.StatusReply:
+    """What a node says of itself."""
+    return admin_pb2.StatusReply(
+        id=status.id,
+        name=status.name,
+        cluster=status.cluster,
+        cluster_id=status.cluster_id,
+        endpoint=status.endpoint,
+        role=status.role,
+        epoch=status.epoch,
+        leader=status.leader or "",
+        serves=status.serves,
+        commit_index=status.commit_index,
+        applied_index=status.applied_index,
+        last_index=status.last_index,
+        lease_remaining_us=status.lease_remaining_us,
+        ready=status.ready,
+        draining=status.draining,
+        condition=status.condition,
+        log_bytes=status.log_bytes,
+        disk_free_bytes=status.disk_free_bytes,
+        loop_lag_us=status.loop_lag_us,
+        members=[_member_to_wire(member) for member in status.members],
+    )
+
+
+def _member_to_wire(member: MemberStatus) -> admin_pb2.MemberStatus:
+    return admin_pb2.MemberStatus(
+        id=member.id,
+        name=member.name,
+        endpoint=member.endpoint,
+        voting=member.voting,
+        match_index=member.match_index,
+        applied_index=member.applied_index,
+        last_contact_us=member.last_contact_us,
+    )

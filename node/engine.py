@@ -1,0 +1,297 @@
+"""The engine of a node that has found its place: the replica, and everything that carries out its effects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from ..lease.messages import Holder
+from ..log.configuration import Configuration
+from ..log.entry import Position
+from ..log.notary import Notary
+from ..log.store import Identity
+from ..memory.machine import Context
+from ..replication import messages as m
+from ..replication.messages import Message, Role, RoleChanged
+from ..replication.replica import Replica
+from ..security.digests import DigestKey
+from .admission import Bounds
+from .decider import Proposal
+from .driver import Driver, Handlers
+from .identity import DataDirectory
+from .members import Members
+from .metrics import Metrics
+from .ports import Submission, Transport
+from .reading import Freshness, Readers, Reads, ReadsPort
+from .rights import OperatorRights
+from .rounds import Rounds, RoundsPort
+from .settings import MILLISECOND_US, Settings
+from .startup import Opened
+from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Writer, WriterPort
+from .system import Clock, Entropy
+from .verifier import Border, Verifier
+
+RUN_ID_BYTES = 8
+CHAIN_RULES = frozenset({"chain-check", "seal-check"})
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePort:
+    """Who hears what the node as a whole must know."""
+
+    role: Callable[[RoleChanged], None]
+    transfer_ended: Callable[[str], None]
+    fatal: Callable[[str], None]
+
+
+class Engine:
+    """One run of one replica. `begin` starts it; `stop` ends its threads and leaves the files open."""
+
+    def __init__(
+        self, opened: Opened, settings: Settings, directory: DataDirectory, members: Members, transport: Transport,
+        clock: Clock, entropy: Entropy, metrics: Metrics, port: EnginePort,
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._members = members
+        self._transport = transport
+        self._clock = clock
+        self._metrics = metrics
+        self._port = port
+        identity = directory.identity
+        self._me = identity.node_id
+        self._freshness = Freshness()
+        self._recent = RecentEntries(settings.limits.tail_bytes)
+        self._counts = CommandCount()
+        self._border = Border(identity.cluster_id, settings.limits)
+        self._room = True
+        self.replica = self._replica(opened, entropy)
+        self._readers = Readers(opened.projection, settings.limits.reader_threads)
+        self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
+        self.rounds = Rounds(self._bounds(), clock, metrics, self._rounds_port(opened))
+        reads_port = ReadsPort(self._me, self.age_us, members.name, port.fatal)
+        self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
+        self._store = opened.store
+        self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
+        self._applier = Applier(
+            opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.fatal),
+            metrics.apply_seconds.observe, clock,
+        )  # fmt: skip
+        self.driver = Driver(self.replica, clock, self._handlers(), port.fatal)
+        self.rounds.driver = self.reads.driver = self.driver
+
+    # --- assembly ---
+
+    def _replica(self, opened: Opened, entropy: Entropy) -> Replica:
+        identity = self._directory.identity
+        me = Holder(self._me, entropy.bytes(RUN_ID_BYTES).hex())
+        notary = Notary(identity.cluster_id, self._me, self._directory.key)
+        settings, now_us = self._settings.core, self._clock.elapsed_us()
+        return Replica(me, opened.restored, settings, notary, entropy.random(), now_us, self._on_rule)
+
+    def _bounds(self) -> Bounds:
+        limits, timings = self._settings.limits, self._settings.timings
+        linger_min_us = int(timings.linger_min_ms * MILLISECOND_US)
+        return Bounds(
+            limits.batch_commands, limits.batch_bytes, linger_min_us, int(timings.linger_max_ms * MILLISECOND_US)
+        )
+
+    def _rounds_port(self, opened: Opened) -> RoundsPort:
+        return RoundsPort(opened.projection.reader, self._context, self._lags, self._voter_matches, self._port.fatal)
+
+    def _new_writer(self, opened: Opened, identity: Identity) -> Writer:
+        port = WriterPort(self._on_written, self._on_full, self._port.fatal)
+        simulated_s = self._settings.timings.simulated_fsync_ms / 1000
+        return Writer(opened.store, identity, self._clock, port, self._metrics.fsync_seconds.observe, simulated_s)
+
+    def _handlers(self) -> Handlers:
+        return {
+            m.Send: self._on_send,
+            m.Persist: self._on_persist,
+            m.Apply: self._on_apply,
+            m.ReadLog: self._on_read_log,
+            m.Accepted: self.rounds.on_accepted,
+            m.Declined: self.rounds.on_declined,
+            m.ReadReady: self.reads.on_ready,
+            m.ReadFailed: self.reads.on_failed,
+            m.RoleChanged: self._on_role,
+            m.TransferEnded: self._on_transfer_ended,
+            m.Discarded: self._on_discarded,
+            m.Halt: self._on_halt,
+        }
+
+    # --- life ---
+
+    def begin(self) -> None:
+        """Let the replica take its first look around."""
+        self._adopt_configuration()
+        applied = self.replica.kernel.position_of(self.replica.kernel.applied_index)
+        self.reads.on_applied(applied or Position(0, 0))
+        self.driver.step(m.Tick())
+
+    def found(self, configuration: Configuration) -> None:
+        """All first members are empty and agreed on this configuration."""
+        self.driver.step(m.Found(configuration))
+        self._adopt_configuration()
+
+    def lose(self, reason: str) -> None:
+        """Take no more inputs, and tell all callers what is known."""
+        self.driver.stop()
+        self.rounds.lose(reason)
+
+    def stop(self) -> None:
+        """End all threads, the writer after everything that waits is written. Blocks; not to be called on the loop."""
+        self._writer.stop()
+        self._applier.stop()
+        self.rounds.stop()
+        self._verifier.stop()
+        self._readers.stop()
+
+    # --- inputs ---
+
+    def receive(self, sender: str, message: Message) -> None:
+        """A message of a member."""
+        now_us = self._clock.elapsed_us()
+        self._members.heard(sender, now_us)
+        self.driver.step(m.Receive(sender, message))
+        match message:
+            case m.Append() | m.Heartbeat() if message.epoch == self.replica.kernel.acceptor.promised_epoch:
+                self._freshness.heard(message.commit_index, self.replica.kernel.applied_index, now_us)
+            case m.Appended() | m.HeartbeatReply():
+                self.rounds.on_matched()
+                self.rounds.pump()
+            case _:
+                pass
+
+    def transfer(self, target: str | None) -> None:
+        """Propose nothing more, and hand leadership over; ends in `EnginePort.transfer_ended`."""
+        self.rounds.pause()
+        self.driver.step(m.Transfer(target))
+
+    async def verified(self, submission: Submission) -> Proposal:
+        """The submission as it may be decided; raises what `verifier.verified` raises."""
+        return await self._verifier.verify(submission, self._border)
+
+    def stuck_us(self) -> int:
+        """For how long the write under way has not returned."""
+        return self._writer.stuck_us(self._clock.elapsed_us())
+
+    def on_room(self, room: bool) -> None:
+        """Whether there is room on the disk, looked at from time to time."""
+        if room == self._room:
+            return
+        self._room = room
+        if room:
+            _log.info("there is room on the disk again")
+            self.driver.step(m.DiskFull(False))
+        else:
+            self._writer.declare_full()
+
+    # --- effects ---
+
+    def _on_send(self, send: m.Send) -> None:
+        self._transport.send(send.to, send.message)
+
+    def _on_persist(self, persist: m.Persist) -> None:
+        self._writer.put(persist)
+        if persist.entries or persist.cut_after is not None:
+            self._recent.extend(persist.cut_after, persist.entries)
+            self._counts.extend(persist.cut_after, persist.entries)
+            self._adopt_configuration()
+
+    def _adopt_configuration(self) -> None:
+        if self._members.adopt(self.replica.kernel.configuration):
+            self._border = Border(self._border.cluster_id, self._border.limits, self._members.keys)
+
+    def _on_written(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self.driver.step(m.Persisted(token))
+
+    def _on_full(self) -> None:
+        _log.warning("the disk is full: this node steps down and stays readable")
+        self._room = False
+        self._writer.reopen()
+        self.driver.step(m.DiskFull(True))
+
+    def _on_apply(self, apply: m.Apply) -> None:
+        self._applier.apply(apply.commit_index)
+        self.rounds.on_committed(apply.commit_index)
+
+    def _on_folded(self, index: int, epoch: int) -> None:
+        self.driver.step(m.Applied(index))
+        self._freshness.applied(index)
+        self.reads.on_applied(Position(epoch, index))
+        self.rounds.on_applied(index)
+
+    def _on_read_log(self, read: m.ReadLog) -> None:
+        future = self._readers.call(lambda: self._store.read(read.first, read.max_bytes))
+        future.add_done_callback(lambda done: self._on_log_read(read.token, done))
+
+    def _on_log_read(self, token: int, done: asyncio.Future[tuple[list[m.Entry], list[m.Seal]]]) -> None:
+        if done.cancelled():
+            return
+        if error := done.exception():
+            self._port.fatal(f"the log cannot be read: {error}")
+            return
+        entries, seals = done.result()
+        self.driver.step(m.LogRead(token, tuple(entries), tuple(seals)))
+
+    def _on_role(self, role: RoleChanged) -> None:
+        if role.role is Role.LEADER and role.serves:
+            self.rounds.lead(role.epoch)
+        elif self.rounds.serves:
+            self.rounds.lose("leadership ended before it was committed")
+        self._port.role(role)
+
+    def _on_transfer_ended(self, ended: m.TransferEnded) -> None:
+        if ended.reason:
+            self.rounds.resume()
+        self._port.transfer_ended(ended.reason)
+
+    def _on_discarded(self, discarded: m.Discarded) -> None:
+        count = discarded.last - discarded.first + 1
+        self._metrics.discarded_entries.inc(count)
+        _log.warning("entries never acknowledged were cut", first=discarded.first, last=discarded.last)
+
+    def _on_halt(self, halt: m.Halt) -> None:
+        self._port.fatal(f"a broken invariant: {halt.reason}")
+
+    def _on_rule(self, rule: str) -> None:
+        if rule in CHAIN_RULES:
+            self._metrics.chain_mismatches.inc()
+
+    # --- what others ask ---
+
+    def _context(self, epoch: int) -> Context | None:
+        """What decisions of that epoch need; None while the digest key is still on its way."""
+        secret = self._directory.digest_secret
+        return None if secret is None else Context(DigestKey(secret), OperatorRights(), epoch)
+
+    def age_us(self) -> int | None:
+        """How old the state folded here may be; None when that is not known."""
+        return 0 if self.rounds.serves else self._freshness.age_us(self._clock.elapsed_us())
+
+    def _voter_matches(self) -> dict[str, int]:
+        status = self.replica.status()
+        voters = status.configuration.voters if status.configuration else frozenset[str]()
+        return {voter: status.matches.get(voter, 0) for voter in voters}
+
+    def _lags(self) -> bool:
+        """Whether the fold is too far behind, here or on so many live voters that fewer than W keep up."""
+        status = self.replica.status()
+        if status.configuration is None:
+            return False
+        limit, commit = self._settings.limits.apply_lag_commands, status.commit_index
+        if self._counts.between(status.applied_index, commit) > limit:
+            return True
+        live = self._members.live(self._clock.elapsed_us(), self.replica.kernel.acceptor.ttl_us)
+        lags = [
+            self._counts.between(status.follower_applied.get(voter, status.applied_index), commit)
+            for voter in status.configuration.voters & live
+        ]
+        return sum(lag <= limit for lag in lags) < min(len(lags), status.configuration.write_quorum)

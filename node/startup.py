@@ -1,0 +1,91 @@
+"""Opening a node's files: the log is checked before anything rests on it, the projection is folded again if it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ..lease.messages import Holder
+from ..log.errors import LogDamaged
+from ..log.store import LogStore, RestoredLog
+from ..projection.projection import Projection
+from ..replication.kernel import Restored
+from ..replication.messages import HardState
+from ..replication.tail import Anchor
+from .identity import DataDirectory
+
+DAMAGES_SHOWN = 3
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.startup")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The files of a node, open, and what its log says."""
+
+    store: LogStore
+    projection: Projection
+    log: RestoredLog
+
+    @property
+    def restored(self) -> Restored:
+        """The same, as the replication core wants it."""
+        hard, log, anchor = self.log.hard_state, self.log, self.log.anchor
+        holder = None if hard.node is None or hard.run is None else Holder(hard.node, hard.run)
+        keys = {member.id: member.public_key for known in log.configurations for member in known.members}
+        return Restored(
+            HardState(hard.promised_epoch, holder), log.commit_index, self.projection.applied.index,
+            Anchor(anchor.index, anchor.epoch, anchor.hash, anchor.time_us), log.tail, log.seals, log.configurations,
+            keys,
+        )  # fmt: skip
+
+
+class Unreadable(Exception):
+    """The log as a whole cannot be trusted: the node neither serves nor votes. The message names file and place."""
+
+
+def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], None]) -> Opened:
+    """Open, check and restore. Blocks; `says` hears what is being done. Raises `Unreadable`."""
+    says("checking the log")
+    try:
+        store = LogStore.open(directory.log_path)
+        damages = store.check()
+        log = None if damages else store.restored(tail_bytes)
+    except LogDamaged as error:
+        raise Unreadable(str(error)) from error
+    if log is None:
+        shown = "; ".join(str(damage) for damage in damages[:DAMAGES_SHOWN])
+        store.close()
+        raise Unreadable(shown)
+    projection = _projection(directory, store, log, says)
+    return Opened(store, projection, log)
+
+
+def close_files(opened: Opened) -> None:
+    """Give the files back. Blocks."""
+    opened.projection.close()
+    opened.store.close()
+
+
+def _projection(directory: DataDirectory, store: LogStore, log: RestoredLog, says: Callable[[str], None]) -> Projection:
+    """The projection of this log, folded as far as the log is known to be committed."""
+    says("checking the projection")
+    projection = Projection.open(directory.projection_path)
+    reason = projection.started_over or _of_another_history(projection, store)
+    if reason and log.last.index:
+        _log.warning("the projection is folded again", reason=reason)
+        if not projection.started_over:
+            projection.close()
+            projection = Projection.rebuild(directory.projection_path, store, 0)
+    committed = min(log.commit_index, log.last.index)
+    if projection.applied.index < committed:
+        projection.catch_up(store, committed, lambda index: says(f"folding the log: {index} of {committed}"))
+    return projection
+
+
+def _of_another_history(projection: Projection, store: LogStore) -> str:
+    """Why this projection cannot be a fold of this log; empty when it can. One that is ahead of the log may be."""
+    hash = store.hash(projection.applied.index)
+    return "it folds another history" if hash is not None and hash != projection.applied_hash else ""

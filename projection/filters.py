@@ -1,0 +1,57 @@
+"""Hard filters as SQL: they stand inside every query that finds records, never behind it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from .answers import Filters
+from .rows import TRUST_NUMBERS, scope_mark
+from .scopes import ScopeCount
+
+SQL_TRUE: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """A WHERE clause over `record`, with its parameters. `scopes` are those of the filter that exist here."""
+
+    sql: str
+    parameters: tuple[object, ...]
+    scopes: tuple[ScopeCount, ...] | None
+    unknown_scopes: tuple[str, ...]
+
+    @staticmethod
+    def of(filters: Filters, now_us: int, known: dict[str, ScopeCount]) -> Conditions:
+        """The conditions that records live at `now_us` meet. `known` holds the scopes asked for that have records."""
+        parts: list[tuple[str, object]] = [("record.expiry_us > ?", now_us)]
+        scopes = None
+        if filters.scopes is not None:
+            scopes = tuple(known[name] for name in filters.scopes if name in known)
+            numbers = json.dumps([scope.number for scope in scopes])
+            parts.append(("record.scope IN (SELECT value FROM json_each(?))", numbers))
+        if filters.kind is not None:
+            parts.append(("record.kind = ?", filters.kind))
+        if filters.trust is not None:
+            parts.append(("record.trust = ?", TRUST_NUMBERS.get(filters.trust, -1)))
+        if filters.valid_at_us is not None:
+            parts.append(("record.valid_from_us <= ?", filters.valid_at_us))
+            parts.append(("record.valid_to_us > ?", filters.valid_at_us))
+        unknown = tuple(name for name in filters.scopes or () if name not in known)
+        return Conditions(" AND ".join(sql for sql, _ in parts), tuple(value for _, value in parts), scopes, unknown)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can meet them: scopes were named and none exists."""
+        return self.scopes is not None and not self.scopes
+
+    @property
+    def scope_records(self) -> int | None:
+        """How many records the scopes hold together; None when every scope is searched."""
+        return None if self.scopes is None else sum(scope.records for scope in self.scopes)
+
+    @property
+    def scope_expression(self) -> str:
+        """A full-text expression for being in one of the scopes."""
+        return "marks : (" + " OR ".join(f'"{scope_mark(scope.number)}"' for scope in self.scopes or ()) + ")"

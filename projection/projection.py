@@ -1,0 +1,202 @@
+"""The projection: one file, one writer, always at one index of the log. See DESIGN.md."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import msgpack
+
+from ..log.entry import SALT_BYTES, Entry, Position
+from ..memory.machine import evolve_entry
+from ..memory.state import Workspace
+from . import schema
+from .errors import FoldOrder, translated
+from .fold import Fold
+from .reader import Reader
+from .rows import pack, unpack
+from .scopes import ScopeNumbers
+from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, WAL_BYTES_LIMIT, Database, transaction
+from .state import HotState
+
+REBUILD_BYTES: Final = 1 << 20
+SCHEMA: Final = "schema"
+
+Progress = Callable[[int], None]
+
+
+class History(Protocol):
+    """Where committed entries come from (`log.store.LogStore`)."""
+
+    def read(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], Sequence[object]]:
+        """Consecutive entries from `first` on, about `max_bytes`; with `last`, nothing beyond it."""
+        ...
+
+
+class Projection:
+    """The one writer of a projection. `reader` gives as many readers as there are threads that want one.
+
+    `started_over` says why the file was begun anew at `open` (it was missing, older than the schema, or damaged), else it
+    is empty; whoever opened it then folds history again, with `catch_up` or `apply`.
+    """
+
+    def __init__(self, database: Database, connection: sqlite3.Connection, started_over: str) -> None:
+        self.started_over = started_over
+        self._database = database
+        self._connection = connection
+        self._begin()
+
+    @staticmethod
+    def open(path: str | Path) -> Projection:
+        """Open the projection at `path`, or begin a new one where it cannot be used. `:memory:` ends with `close`."""
+        database = Database(path)
+        reason = _unusable(database)
+        if reason:
+            database.remove()
+        connection = database.writer()
+        if reason:
+            with transaction(connection):
+                schema.create(connection)
+                connection.execute(schema.PUT_STATE, (SCHEMA, pack(schema.SCHEMA_VERSION)))
+        return Projection(database, connection, reason)
+
+    @staticmethod
+    def rebuild(path: str | Path, history: History, last: int, progress: Progress | None = None) -> Projection:
+        """Throw the file at `path` away and fold `history` again up to entry `last`. No reader may be open."""
+        Database(path).remove()
+        projection = Projection.open(path)
+        projection.catch_up(history, last, progress)
+        return projection
+
+    @property
+    def applied(self) -> Position:
+        """The last entry folded; everything in the file is the state after it."""
+        standing = self._state.standing()
+        return Position(standing.epoch, standing.index)
+
+    @property
+    def applied_hash(self) -> bytes:
+        """The hash of that entry: the log that this projection belongs to has it at that index."""
+        return self._state.standing().hash
+
+    @property
+    def time_us(self) -> int:
+        """Log time: the time of that entry, 0 before the first."""
+        return self._state.standing().time_us
+
+    @property
+    def wal_bytes(self) -> int:
+        """How large the write-ahead log is; it stays about `WAL_BYTES_LIMIT` while readers come and go."""
+        return self._database.wal_bytes
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        """Fold committed entries, in one transaction with the position they lead to. Those folded before are skipped.
+
+        Raises `FoldOrder` for entries that do not follow, `ProjectionDamaged` and `ProjectionFull`; the file is then
+        where it was, and after the last of them `apply` may be called again.
+        """
+        new = [entry for entry in entries if entry.index > self.applied.index]
+        if not new:
+            return
+        self._check_order(new)
+        try:
+            with translated(self._database.path), transaction(self._connection, "BEGIN IMMEDIATE"):
+                fold = Fold(self._evolved(new), self._state, self._scopes)
+                standing = fold.write(self._connection, new[-1])
+        except BaseException:
+            self._begin()
+            raise
+        self._state.advance(standing, fold.present)
+        self._bound_journal()
+
+    def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:
+        """Fold `history` from where this stands up to entry `last`. `progress` is told each index that was reached."""
+        while self.applied.index < last:
+            entries, _ = history.read(self.applied.index + 1, REBUILD_BYTES, last)
+            if not entries:
+                raise FoldOrder(f"history ends before entry {last}, at {self.applied.index}")
+            self.apply(entries)
+            if progress is not None:
+                progress(self.applied.index)
+
+    def reader(self) -> Reader:
+        """A reader with a connection of its own, for one thread at a time."""
+        return Reader(self._database.reader(), self._database.path)
+
+    def close(self) -> None:
+        """Give the file back. Readers are closed by whoever took them."""
+        self._connection.close()
+        self._database.close()
+
+    def _begin(self) -> None:
+        self._state = HotState(self._connection)
+        self._scopes = ScopeNumbers(self._connection)
+
+    def _check_order(self, entries: Sequence[Entry]) -> None:
+        standing = self._state.standing()
+        expected, hash = standing.index + 1, standing.hash
+        for entry in entries:
+            if entry.index != expected or entry.prev_hash != hash:
+                raise FoldOrder(f"entry {entry.index} does not follow entry {expected - 1} of this projection")
+            expected, hash = expected + 1, entry.hash
+
+    def _evolved(self, entries: Sequence[Entry]) -> Workspace:
+        workspace = Workspace(self._state)
+        for entry in entries:
+            _evolve(workspace, entry)
+        return workspace
+
+    def _bound_journal(self) -> None:
+        """Empty the write-ahead log once it is too long, waiting a little for the readers that still need it.
+
+        SQLite's own checkpoints never wait, so that readers in turn, of which one is always reading, would let it grow.
+        """
+        if self._database.wal_bytes <= WAL_BYTES_LIMIT:
+            return
+        self._connection.execute(f"PRAGMA busy_timeout={CHECKPOINT_WAIT_MS}")
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+
+def _evolve(workspace: Workspace, entry: Entry) -> None:
+    """Fold one entry. Its bytes were checked before it came into the log, so they are read without another check."""
+    _, _, author, _, on_behalf, heads = _unpack(entry.envelope)
+    evolve_entry(
+        workspace,
+        entry.index,
+        entry.epoch,
+        entry.time_us,
+        None if on_behalf else author,
+        [(id, kind) for id, kind, _ in heads],
+        _unpack(entry.events),
+        [None if body is None else body[SALT_BYTES:] for body in entry.bodies],
+    )
+
+
+_unpack: Final = cast(Callable[[bytes], Any], msgpack.unpackb)
+
+
+def _unusable(database: Database) -> str:
+    """Why the file has to be begun anew; empty when it can be used as it is."""
+    if not database.exists:
+        return "missing"
+    try:
+        return _defect(database)
+    except sqlite3.DatabaseError as error:
+        return f"damaged: {error}"
+
+
+def _defect(database: Database) -> str:
+    connection = database.reader()
+    try:
+        row = connection.execute(schema.GET_STATE, (SCHEMA,)).fetchone()
+        if row is None or unpack(row[0]) != schema.SCHEMA_VERSION:
+            return f"of another schema than {schema.SCHEMA_VERSION}"
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        return "" if found == "ok" else f"damaged: {found}"
+    finally:
+        connection.close()

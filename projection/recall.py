@@ -1,0 +1,119 @@
+"""Recall: candidates by words under hard filters, then one rank for all (MEMORY § 7).
+
+Two candidate lists come out of one pass over the full-text hits, the verified and the others, so that no flood of
+candidates can push the verified out before they are ranked. Words that are in a large share of all records are not looked
+at when rarer ones were asked for; when only such words were asked for, the newest hits are looked at and no others, so
+that no question takes longer than its budget.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import log
+from typing import Final, NamedTuple
+
+from ..memory.ranking import normalised, order, rank
+from ..memory.record import CANDIDATE, VERIFIED, Record
+from . import schema, terms
+from .answers import Filters, Hit
+from .filters import Conditions
+from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
+from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
+from .terms import Choice
+
+SLICE: Final = 64
+SLICE_PER_ASKED: Final = 4
+NEWEST_HITS: Final = 512
+NEWEST_PHRASES: Final = 4
+COUNTED_LIMIT: Final = 4_096
+SMALL_SCOPE_SHARE: Final = 0.02
+SMALL_SCOPE_RECORDS: Final = 4_096
+SMALL_SCOPE_BUDGET: Final = 131_072
+
+_BM25: Final = f"bm25(words, {', '.join(map(str, FULL_TEXT_WEIGHTS))})"
+_RANKED: Final = """
+WITH hit AS MATERIALIZED (
+    SELECT record.number AS number, record.id AS id, record.trust AS trust, {bm25} AS score
+    FROM words JOIN record ON record.number = words.rowid
+    WHERE words MATCH ? AND {conditions}
+)
+SELECT * FROM (SELECT number, score FROM hit WHERE trust = 1 ORDER BY score, id LIMIT ?)
+UNION ALL
+SELECT * FROM (SELECT number, score FROM hit WHERE trust = 0 ORDER BY score, id LIMIT ?)
+"""
+_NEWEST: Final = """
+SELECT record.number FROM words JOIN record ON record.number = words.rowid
+WHERE words MATCH ? AND {conditions} ORDER BY words.rowid DESC LIMIT ?
+"""
+_BODIES: Final = "SELECT number, body FROM content WHERE number IN (SELECT value FROM json_each(?))"
+
+
+class Candidates(NamedTuple):
+    """Row numbers with their lexical scores, the higher the better, from the lane of that name."""
+
+    lane: str
+    scores: dict[int, float]
+
+
+class Search:
+    """One recall over one connection, inside a snapshot. `population` is how many records can be recalled at all."""
+
+    def __init__(self, connection: sqlite3.Connection, conditions: Conditions, population: int, now_us: int) -> None:
+        self._connection = connection
+        self._conditions = conditions
+        self._population = population
+        self._now_us = now_us
+
+    def hits(self, phrases: tuple[str, ...], k: int) -> tuple[list[Hit], Choice]:
+        """The best `k` records for the phrases of a question, best first, and the phrases that were searched."""
+        choice = self._choice(phrases)
+        candidates = self._candidates(choice, max(SLICE, SLICE_PER_ASKED * k))
+        return _best(self._ranked(candidates), k), choice
+
+    # --- candidates ---------------------------------------------------------------------------------------------------
+
+    def _choice(self, phrases: tuple[str, ...]) -> Choice:
+        if self._is_small_scope:
+            return terms.choose(phrases, self._population, self._commonness, SMALL_SCOPE_BUDGET, common_share=1.0)
+        return terms.choose(phrases, self._population, self._commonness)
+
+    def _commonness(self, phrase: str) -> int:
+        (hits,) = self._connection.execute(schema.COMMONNESS, (phrase, COUNTED_LIMIT)).fetchone()
+        return hits * SAMPLE_ONE_IN
+
+    @property
+    def _is_small_scope(self) -> bool:
+        records = self._conditions.scope_records
+        limit = max(SMALL_SCOPE_RECORDS, SMALL_SCOPE_SHARE * self._population)
+        return records is not None and records <= limit
+
+    def _candidates(self, choice: Choice, slice: int) -> Candidates:
+        if not choice.phrases:
+            return Candidates("words", {})
+        return self._by_words(choice, slice) if choice.ranked else self._newest(choice)
+
+    def _by_words(self, choice: Choice, slice: int) -> Candidates:
+        sql = _RANKED.format(bm25=_BM25, conditions=self._conditions.sql)
+        parameters = (self._within_scope(choice.expression), *self._conditions.parameters, slice, slice)
+        return Candidates("words", {number: -score for number, score in self._connection.execute(sql, parameters)})
+
+    def _newest(self, choice: Choice) -> Candidates:
+        scores: defaultdict[int, float] = defaultdict(float)
+        for phrase in choice.phrases[:NEWEST_PHRASES]:
+            weight = log(2 + self._population / (1 + self._commonness(phrase)))
+            for number in self._newest_hits(phrase):
+                scores[number] += weight
+        return Candidates("newest", dict(scores))
+
+    def _newest_hits(self, phrase: str) -> Iterable[int]:
+        sql = _NEWEST.format(conditions=self._conditions.sql)
+        expression = self._within_scope(phrase)
+        for slice in (expression, f'({expression}) AND marks : "{VERIFIED_MARK}"'):
+            rows = self._connection.execute(sql, (slice, *self._conditions.parameters, NEWEST_HITS)).fetchall()
+            yield from (number for (number,) in rows)
+
+    def _within_scope(self, expression: str) -> str:
+        return f"({expression}) AND {self._conditions.scope_expression}" if self._is_small_scope else expression

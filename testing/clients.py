@@ -1,0 +1,247 @@
+"""Simulated clients: they write and read all the time, retry with the same command id, and remember what they were told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
+from ..log.identifier import uuid7
+from ..memory import commands
+from ..memory.keys import make_key, record_id
+from ..memory.rules import ID_TOO_FAR_AHEAD, ID_TOO_OLD
+from ..replication.messages import ReadMode
+from .clocks import WALL_START_US
+from .linearizability import FOREVER, Operation
+from .notary import public_key, signature
+from .requests import Elsewhere, Query, Reply, Submission, Value, Written
+from .world import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+SCOPE = "simulation"
+REGISTERS = 6
+TOPICS = 8
+THINK_US = (20 * MILLISECOND, 120 * MILLISECOND)
+ANSWER_TIMEOUT_US = 600 * MILLISECOND
+GIVE_UP_US = 4 * SECOND
+READ_TIMEOUT_US = 700 * MILLISECOND
+WRITE_CHANGES_REGISTER = frozenset({"asserted", "superseded"})
+
+Command = tuple[str, commands.Body]
+
+
+def register_id(number: int) -> bytes:
+    """The record that holds register `number`."""
+    return record_id(make_key(f"register {number}", "value", SCOPE))
+
+
+def topic_id(number: int) -> bytes:
+    """The record about topic `number`."""
+    return record_id(make_key(f"topic {number}", "status", SCOPE))
+
+
+@dataclass(slots=True)
+class Write:
+    """An envelope under way. `register` is -1 when it writes none; `value` is what it writes there."""
+
+    submission: Submission
+    register: int
+    value: str
+    began_us: int
+    ended_us: int = FOREVER
+    attempt: int = 0
+    given_up: bool = False
+    reply: Written | None = None
+
+
+@dataclass(slots=True)
+class Records:
+    """What all clients together did to the registers, for the search for a linear order."""
+
+    writes: list[Write] = field(default_factory=list[Write])
+    reads: dict[int, list[Operation]] = field(default_factory=dict[int, list[Operation]])
+
+    def history(self, register: int, happened: frozenset[bytes]) -> list[Operation]:
+        """Operations on one register. Writes that were never answered count if they are among those that happened."""
+        operations = list(self.reads.get(register, ()))
+        for write in self.writes:
+            if write.register == register and self._counts(write, happened):
+                operations.append(Operation(True, write.value, write.began_us, write.ended_us))
+        return operations
+
+    def _counts(self, write: Write, happened: frozenset[bytes]) -> bool:
+        if write.reply is None:
+            return write.submission.command_ids[0] in happened
+        return write.reply.outcomes[0].code in WRITE_CHANGES_REGISTER
+
+
+class Client:
+    """One agent: one thing at a time, as fast as it thinks."""
+
+    def __init__(self, cluster: Cluster, name: str, records: Records, modes: Sequence[ReadMode]) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._choices = cluster.world.stream(f"client/{name}")
+        self._name = name
+        self._key = public_key(name)
+        self._records = records
+        self._modes = modes
+        self._favourite = cluster.first_members[0]
+        self._session_index = 0
+        self._written = 0
+        self._reading = 0
+        self._stopped = False
+        self._think()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopped = True
+
+    def _think(self) -> None:
+        self._world.after(self._choices.randrange(*THINK_US), self._act)
+
+    def _act(self) -> None:
+        if self._stopped:
+            return
+        if self._choices.random() < 0.55:
+            self._write()
+        else:
+            self._read()
+
+    # --- writing ---
+
+    def _write(self) -> None:
+        register = self._choices.randrange(REGISTERS) if self._choices.random() < 0.7 else -1
+        value, batch = "", list[Command]()
+        self._written += 1
+        if register >= 0:
+            value = f"{self._name} says {self._written}"
+            batch.append(self._register_write(register, value))
+        while not batch or self._choices.random() < 0.2:
+            batch.append(self._other_command())
+        write = Write(self._submission(batch), register, value, self._world.now_us)
+        self._records.writes.append(write)
+        self._cluster.checks.checked.count("commands sent", len(batch))
+        self._send(write)
+
+    def _register_write(self, register: int, value: str) -> Command:
+        return commands.WRITE, commands.WriteBody("fact", f"register {register}", "value", SCOPE, value)
+
+    def _other_command(self) -> Command:
+        """Anything that memories are asked to do, about one of a few topics that all clients share."""
+        number = self._choices.randrange(TOPICS)
+        id, said = topic_id(number), f"state {self._choices.randrange(3)}"
+        make = self._choices.choice((
+            lambda: (commands.WRITE, commands.WriteBody("fact", f"topic {number}", "status", SCOPE, said)),
+            lambda: (commands.WRITE, commands.WriteBody("fact", f"topic {number}", "status", SCOPE, said)),
+            lambda: (commands.CORROBORATE, commands.CorroborateBody(id)),
+            lambda: (commands.CONTRADICT, commands.ContradictBody(id, self._name)),
+            lambda: (commands.PROMOTE, commands.PromoteBody(id, "looked at it")),
+            lambda: (commands.DEMOTE, commands.DemoteBody(id, "", "not so sure")),
+            lambda: (commands.ANNOTATE, commands.AnnotateBody(id, f'{{"seen":{self._written}}}')),
+            lambda: (commands.SET_FLAGS, commands.FlagsBody(id, volatile=True)),
+            lambda: (commands.PIN, commands.PinBody(id)),
+            lambda: (commands.UNPIN, commands.PinBody(id)),
+            lambda: (commands.FORGET, commands.ForgetBody(id)),
+            lambda: (commands.REINFORCE, commands.ReinforceBody((id,))),
+        ))  # fmt: skip
+        return make()
+
+    def _submission(self, batch: Sequence[Command]) -> Submission:
+        wall_us = WALL_START_US + self._world.now_us
+        salt = self._choices.randbytes
+        bodies = tuple(salt(SALT_BYTES) + commands.encode_body(kind, body) for kind, body in batch)
+        heads = tuple(
+            CommandHead(uuid7(wall_us, salt(8)), kind, body_hash(salted))
+            for (kind, _), salted in zip(batch, bodies, strict=True)
+        )
+        envelope = Envelope(self._cluster.name, self._key, wall_us, heads)
+        return Submission(envelope, signature(self._key, envelope.signed_bytes), bodies)
+
+    def _send(self, write: Write) -> None:
+        if write.reply is not None:
+            return  # an earlier attempt was answered meanwhile
+        write.attempt += 1
+        attempt = write.attempt
+        if attempt > 1:
+            self._cluster.checks.checked.count("retries with the same id")
+        self._cluster.submit(self._name, self._favourite, write.submission, lambda reply: self._heard(write, attempt, reply))
+        self._world.after(ANSWER_TIMEOUT_US, lambda: self._late(write, attempt))
+
+    def _heard(self, write: Write, attempt: int, reply: Reply) -> None:
+        if isinstance(reply, Written):
+            self._acknowledged(write, reply)
+        elif attempt == write.attempt and write.reply is None:
+            leader = reply.leader if isinstance(reply, Elsewhere) else None
+            self._try_again(write, leader)
+
+    def _late(self, write: Write, attempt: int) -> None:
+        if attempt == write.attempt and write.reply is None:
+            self._try_again(write, None)
+
+    def _try_again(self, write: Write, leader: str | None) -> None:
+        write.attempt += 1
+        self._favourite = leader or self._choices.choice(sorted(self._cluster.hosts))
+        if self._stopped or self._world.now_us - write.began_us > GIVE_UP_US:
+            self._cluster.checks.checked.count("writes of unknown outcome")
+            write.given_up = True
+            self._think()
+            return
+        self._world.after(self._choices.randrange(5, 60) * MILLISECOND, lambda: self._send(write))
+
+    def _acknowledged(self, write: Write, reply: Written) -> None:
+        checks = self._cluster.checks
+        if not any(outcome.rule in (ID_TOO_FAR_AHEAD, ID_TOO_OLD) for outcome in reply.outcomes):
+            checks.answers.written(write.submission, reply)
+        if write.reply is not None:
+            return
+        write.reply, write.ended_us = reply, self._world.now_us
+        self._session_index = max(self._session_index, reply.index)
+        checks.checked.count("commands acknowledged", len(reply.outcomes))
+        if not write.given_up:
+            self._think()
+
+    # --- reading ---
+
+    def _read(self) -> None:
+        register, mode = self._choices.randrange(REGISTERS), self._choices.choice(self._modes)
+        query = Query(mode, register_id(register), READ_TIMEOUT_US, self._session_index)
+        node = self._favourite if self._choices.random() < 0.4 else self._choices.choice(sorted(self._cluster.hosts))
+        self._reading += 1
+        number, began_us, known = self._reading, self._world.now_us, self._cluster.checks.history.length
+
+        def heard(reply: Reply) -> None:
+            if isinstance(reply, Value):
+                self._cluster.checks.answers.read(query, reply, known)
+            if number == self._reading:
+                self._reading += 1
+                self._read_ended(register, query, began_us, reply)
+
+        self._cluster.query(self._name, node, query, heard)
+        self._world.after(READ_TIMEOUT_US * 2, lambda: self._read_late(number))
+
+    def _read_late(self, number: int) -> None:
+        if number == self._reading:
+            self._reading += 1
+            self._cluster.checks.checked.count("reads unanswered")
+            self._think()
+
+    def _read_ended(self, register: int, query: Query, began_us: int, reply: Reply) -> None:
+        checked = self._cluster.checks.checked
+        if isinstance(reply, Value):
+            checked.count(f"{query.mode} reads")
+            self._remember(register, query, began_us, reply)
+        else:
+            checked.count("reads refused")
+        self._think()
+
+    def _remember(self, register: int, query: Query, began_us: int, value: Value) -> None:
+        if query.mode in (ReadMode.LOCAL, ReadMode.SESSION):
+            if query.mode is ReadMode.SESSION:
+                self._session_index = max(self._session_index, value.position.index)
+            return
+        operation = Operation(False, value.text, began_us, self._world.now_us)
+        self._records.reads.setdefault(register, []).append(operation)

@@ -1,0 +1,371 @@
+"""Faults: what can go wrong, each with its end. A schedule of them follows from the seed; any of them can be left out.
+
+What would leave a cluster without a quorum of whole members for ever is not done: at most as many members are damaged or
+wiped at one time as R allows to be missing. Everything else may coincide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from ..replication.messages import Transfer
+from .network import FAIR, Weather
+from .operator import Operator
+from .profiles import Profile
+from .world import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .host import Host
+
+FIRST_FAULT_US = 1_500 * MILLISECOND
+HOUR_US = 3600 * SECOND
+
+
+class Faults:
+    """Strikes the cluster by schedule until `stop`. `without` names places of the schedule that are left out."""
+
+    def __init__(self, cluster: Cluster, profile: Profile, operator: Operator, without: Collection[int] = ()) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._network = cluster.network
+        self._profile = profile
+        self._operator = operator
+        self._choices = cluster.world.stream("faults")
+        self._without = without
+        self._stopped = False
+        self._place = 0
+        self._generation = 0
+        self._added = 0
+        self.struck: list[str] = []
+        self._strikes: dict[str, Callable[[], bool]] = {
+            "crash": self._crash,
+            "crash between effects": self._crash_between_effects,
+            "power cut": self._power_cut,
+            "torn write": self._torn_write,
+            "lost projection": self._lost_projection,
+            "leader cut off": self._leader_cut_off,
+            "split": self._split,
+            "one-way partition": self._one_way,
+            "lossy network": lambda: self._weather(Weather(loss=0.15)),
+            "doubling network": lambda: self._weather(Weather(duplication=0.3)),
+            "delaying network": lambda: self._weather(Weather(spike=0.25, delay_us=(100, 20_000))),
+            "slow link": self._slow_link,
+            "pause": lambda: self._pause(self._someone(), 50, 1_500),
+            "leader paused beyond its lease": lambda: self._pause(self._leader(), 700, 3_000),
+            "pause between effects": self._pause_between_effects,
+            "slow fold": self._slow_fold,
+            "slow disk": self._slow_disk,
+            "stalled disk": self._stalled_disk,
+            "full disk": self._full_disk,
+            "bit rot": self._bit_rot,
+            "wiped disk": self._wiped_disk,
+            "clock rate": self._clock_rate,
+            "wall clock step": self._wall_clock_step,
+            "machine suspended": self._machine_suspended,
+            "election storm": self._election_storm,
+            "transfer": self._transfer,
+            "member added": lambda: self._member_added(lagging=False),
+            "member added while it lags": lambda: self._member_added(lagging=True),
+            "member removed": self._member_removed,
+        }
+        self._world.at(FIRST_FAULT_US, self._next)
+
+    def stop(self) -> None:
+        """No more faults."""
+        self._stopped = True
+
+    def _next(self) -> None:
+        if self._stopped:
+            return
+        names = list(self._profile.weights)
+        [name] = self._choices.choices(names, weights=[self._profile.weights[name] for name in names])
+        self._place += 1
+        if self._place not in self._without and self._strikes[name]():
+            self._cluster.faults_seen.count(name)
+            self._world.note(f"fault {self._place}: {name}")
+            self.struck.append(name)
+        self._world.after(self._choices.randint(*self._profile.pace_us), self._next)
+
+    # --- choosing ---
+
+    def _someone(self) -> Host | None:
+        alive = [host for host in self._cluster.hosts.values() if host.process is not None]
+        return self._choices.choice(alive) if alive else None
+
+    def _leader(self) -> Host | None:
+        """The serving leader; anybody when there is none."""
+        leader = self._cluster.leader
+        return leader.host if leader else self._someone()
+
+    def _victim(self) -> Host | None:
+        return self._leader() if self._choices.random() < 0.4 else self._someone()
+
+    def _duration_us(self, low_ms: int, high_ms: int) -> int:
+        return self._choices.randint(low_ms, high_ms) * MILLISECOND
+
+    def _restart_later(self, host: Host) -> None:
+        self._world.after(self._duration_us(50, 2_500), host.start)
+
+    # --- processes ---
+
+    def _crash(self) -> bool:
+        host = self._victim()
+        if host is None:
+            return False
+        host.crash()
+        if self._choices.random() < 0.3:
+            host.clock.reboot(self._choices.randrange(SECOND, 30 * SECOND))
+        self._restart_later(host)
+        return True
+
+    def _crash_between_effects(self) -> bool:
+        host = self._victim()
+        if host is None or host.process is None:
+            return False
+        host.process.fuse = self._choices.randint(1, 40)
+        host.process.fuse_pauses_us = 0
+        self._world.after(self._duration_us(800, 2_500), host.start)
+        return True
+
+    def _power_cut(self) -> bool:
+        for host in self._cluster.hosts.values():
+            if host.process is not None:
+                host.crash()
+                host.clock.reboot(self._choices.randrange(SECOND, 30 * SECOND))
+                self._restart_later(host)
+        return True
+
+    def _torn_write(self) -> bool:
+        host = self._victim()
+        if host is None:
+            return False
+        host.disk.tears = True
+        return True
+
+    def _lost_projection(self) -> bool:
+        host = self._someone()
+        if host is None:
+            return False
+        host.crash()
+        host.lose_projection()
+        self._restart_later(host)
+        return True
+
+    def _pause(self, host: Host | None, low_ms: int, high_ms: int) -> bool:
+        if host is None or host.is_paused:
+            return False
+        host.pause(self._duration_us(low_ms, high_ms))
+        return True
+
+    def _pause_between_effects(self) -> bool:
+        host = self._victim()
+        if host is None or host.process is None:
+            return False
+        host.process.fuse = self._choices.randint(1, 40)
+        host.process.fuse_pauses_us = self._duration_us(100, 2_000)
+        return True
+
+    def _slow_fold(self) -> bool:
+        host = self._someone()
+        if host is None:
+            return False
+        host.applies_slowly = True
+        self._world.after(self._duration_us(300, 2_000), lambda: setattr(host, "applies_slowly", False))
+        return True
+
+    # --- network ---
+
+    def _mend_later(self, low_ms: int, high_ms: int) -> None:
+        self._generation += 1
+        generation = self._generation
+
+        def mend() -> None:
+            if generation == self._generation:
+                self._network.mend()
+
+        self._world.after(self._duration_us(low_ms, high_ms), mend)
+
+    def _places(self) -> list[str]:
+        return [*self._cluster.hosts, *(f"c{number}" for number in range(1, self._profile.clients + 1))]
+
+    def _leader_cut_off(self) -> bool:
+        host = self._leader()
+        if host is None:
+            return False
+        places = self._places() if self._choices.random() < 0.3 else list(self._cluster.hosts)
+        self._network.isolate([host.id], [place for place in places if place != host.id])
+        self._mend_later(200, 2_500)
+        return True
+
+    def _split(self) -> bool:
+        places = self._places()
+        left = [place for place in places if self._choices.random() < 0.5]
+        self._network.isolate(left, [place for place in places if place not in left])
+        self._mend_later(200, 2_500)
+        return True
+
+    def _one_way(self) -> bool:
+        host = self._victim()
+        if host is None:
+            return False
+        others = [id for id in self._cluster.hosts if id != host.id]
+        some = others if self._choices.random() < 0.5 else [self._choices.choice(others)]
+        pair = ([host.id], some) if self._choices.random() < 0.5 else (some, [host.id])
+        self._network.sever(*pair)
+        self._mend_later(200, 2_500)
+        return True
+
+    def _weather(self, weather: Weather) -> bool:
+        self._network.weather = weather
+
+        def clear_up() -> None:
+            if self._network.weather is weather:
+                self._network.weather = FAIR
+
+        self._world.after(self._duration_us(300, 2_500), clear_up)
+        return True
+
+    def _slow_link(self) -> bool:
+        host = self._someone()
+        if host is None:
+            return False
+        self._network.slow_us[host.id] = self._duration_us(20, 250)
+        self._mend_later(300, 2_000)
+        return True
+
+    # --- disks ---
+
+    def _for_a_while(self, host: Host, flag: str, low_ms: int, high_ms: int) -> bool:
+        setattr(host.disk, flag, True)
+
+        def end() -> None:
+            setattr(host.disk, flag, False)
+            host.wake_disk()
+
+        self._world.after(self._duration_us(low_ms, high_ms), end)
+        return True
+
+    def _slow_disk(self) -> bool:
+        host = self._victim()
+        return host is not None and self._for_a_while(host, "is_slow", 300, 3_000)
+
+    def _stalled_disk(self) -> bool:
+        host = self._victim()
+        longest_ms = 12_000 if self._choices.random() < 0.15 else 2_500
+        return host is not None and self._for_a_while(host, "is_stalled", 200, longest_ms)
+
+    def _full_disk(self) -> bool:
+        host = self._victim()
+        return host is not None and self._for_a_while(host, "is_full", 200, 2_500)
+
+    def _may_lose_one_more(self) -> bool:
+        """Whether R whole members would be left if another one were damaged or wiped."""
+        configuration, hosts = self._cluster.configuration, self._cluster.hosts
+        whole = [id for id in configuration.voters if not hosts[id].is_wiped and not hosts[id].disk.damaged]
+        return len(whole) > configuration.recovery_quorum and self._operator.is_idle
+
+    def _bit_rot(self) -> bool:
+        host = self._someone()
+        if host is None or not host.disk.entries or not self._may_lose_one_more():
+            return False
+        last = min(host.disk.last_index, self._cluster.checks.history.length)
+        index = self._choices.randint(1, last) if last else 0
+        if not index or host.disk.hash_at(index) != self._cluster.checks.history.entries[index - 1].hash:
+            return False
+        host.disk.damaged.add(index)
+        if self._choices.random() < 0.7:
+            host.crash()
+            self._restart_later(host)
+        return True
+
+    def _wiped_disk(self) -> bool:
+        """*lost-disk-is-a-new-member*: the machine comes back empty, under a new id, and the old id is removed."""
+        host = self._someone()
+        if host is None or host.id not in self._cluster.configuration.voters or not self._may_lose_one_more():
+            return False
+        host.wipe()
+        self._enter_new_member()
+        self._operator.remove(host.id)
+        return True
+
+    # --- clocks ---
+
+    def _clock_rate(self) -> bool:
+        host = self._someone()
+        if host is None:
+            return False
+        host.clock.change_rate(self._choices.choice((-1, 1)) * self._choices.randint(0, self._profile.rate_ppm))
+        if host.process is not None and not host.is_paused:
+            host.process.rearm()
+        return True
+
+    def _wall_clock_step(self) -> bool:
+        host = self._victim()
+        if host is None:
+            return False
+        host.clock.wall_offset_us = self._choices.choice((-HOUR_US, HOUR_US, -40 * SECOND, 40 * SECOND))
+        self._world.after(self._duration_us(500, 4_000), lambda: setattr(host.clock, "wall_offset_us", 0))
+        return True
+
+    def _machine_suspended(self) -> bool:
+        """The machine stops and its clock with it: this breaks the assumption of lease reads, and nothing else."""
+        host = self._victim()
+        if host is None or host.is_paused:
+            return False
+        duration_us = self._duration_us(300, 3_000)
+        host.pause(duration_us)
+        self._world.after(duration_us - 1, lambda: host.clock.freeze(duration_us))
+        return True
+
+    # --- elections ---
+
+    def _transfer(self) -> bool:
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        target = self._choices.choice([None, *self._cluster.hosts])
+        leader.feed(Transfer(target))
+        return True
+
+    def _election_storm(self) -> bool:
+        ends_us = self._world.now_us + self._duration_us(1_500, 4_000)
+
+        def gust() -> None:
+            if self._stopped or self._world.now_us > ends_us:
+                return
+            strike = self._choices.choice((self._leader_cut_off, self._transfer, self._nudge, self._crash_between_effects))
+            strike()
+            self._world.after(self._duration_us(80, 500), gust)
+
+        gust()
+        return True
+
+    def _nudge(self) -> bool:
+        return self._pause(self._leader(), 100, 900)
+
+    # --- membership ---
+
+    def _enter_new_member(self) -> str:
+        self._added += 1
+        id = f"m{self._added}"
+        self._cluster.add_host(id).start()
+        self._operator.add(id)
+        return id
+
+    def _member_added(self, lagging: bool) -> bool:
+        if not self._operator.is_idle or len(self._cluster.configuration.voters) > self._profile.size + 1:
+            return False
+        id = self._enter_new_member()
+        if lagging:
+            self._network.slow_us[id] = self._duration_us(100, 300)
+            self._mend_later(1_000, 3_000)
+        return True
+
+    def _member_removed(self) -> bool:
+        voters = sorted(self._cluster.configuration.voters)
+        if not self._operator.is_idle or len(voters) <= 3:
+            return False
+        self._operator.remove(self._choices.choice(voters))
+        return True

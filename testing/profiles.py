@@ -1,0 +1,69 @@
+"""Profiles: which faults strike how often, on what cluster. Some mistakes only show under a diet of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..replication.messages import ReadMode
+from .world import MILLISECOND, SECOND
+
+EVERY_MODE = (ReadMode.STRONG, ReadMode.QUORUM, ReadMode.LEASE, ReadMode.SESSION, ReadMode.LOCAL)
+WITHOUT_LEASE = (ReadMode.STRONG, ReadMode.QUORUM, ReadMode.SESSION, ReadMode.LOCAL)
+
+CRASHES = {
+    "crash": 3, "crash between effects": 4, "power cut": 1, "torn write": 2, "lost projection": 1,
+}  # fmt: skip
+NETWORK = {
+    "leader cut off": 3, "split": 2, "one-way partition": 3, "lossy network": 2, "doubling network": 1,
+    "delaying network": 2, "slow link": 1,
+}  # fmt: skip
+PAUSES = {"pause": 2, "leader paused beyond its lease": 3, "pause between effects": 2, "slow fold": 1}
+DISKS = {"slow disk": 2, "stalled disk": 2, "full disk": 2, "bit rot": 2, "wiped disk": 1}
+CLOCKS = {"clock rate": 2, "wall clock step": 2}
+ELECTIONS = {"election storm": 2, "transfer": 2}
+MEMBERSHIP = {"member added": 1, "member removed": 1, "member added while it lags": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`weights` says how often each fault is chosen; `pace_us` how long it takes until the next one."""
+
+    name: str
+    weights: Mapping[str, int]
+    size: int = 3
+    write_quorum: int | None = None
+    chaos_us: int = 17 * SECOND
+    pace_us: tuple[int, int] = (300 * MILLISECOND, 1_400 * MILLISECOND)
+    rate_ppm: int = 10_000
+    modes: tuple[ReadMode, ...] = EVERY_MODE
+    clients: int = 5
+    drill: bool = False
+    settings: Mapping[str, int | bool] = field(default_factory=dict[str, int | bool])
+
+
+EVERYTHING = CRASHES | NETWORK | PAUSES | DISKS | CLOCKS | ELECTIONS | MEMBERSHIP
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("everything", EVERYTHING),
+        Profile("five", EVERYTHING, size=5, clients=4),
+        Profile("crashes", CRASHES | {"transfer": 1, "lossy network": 1}),
+        Profile("network", NETWORK | {"crash": 1, "transfer": 1}),
+        Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),
+        Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
+        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5, clients=4,
+                pace_us=(200 * MILLISECOND, 700 * MILLISECOND)),
+        Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
+        Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2, clients=4),
+        Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
+        Profile("drill", CRASHES | NETWORK, chaos_us=10 * SECOND, drill=True),
+    )
+}  # fmt: skip
+
+
+def profile_of(seed: int) -> Profile:
+    """The profile that a seed runs under when none is named."""
+    profiles = list(PROFILES.values())
+    return profiles[seed % len(profiles)]
