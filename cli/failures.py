@@ -59,4 +59,3 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror or type(error).__name__}"
     return text
-

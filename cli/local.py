@@ -1,8 +1,8 @@
 """A local cluster: which nodes were made in a data directory, and which of them run.
 
-    DIR/cluster.json   the cluster's name and, for each node, id, name, endpoint, HTTP endpoint, pid, data directory
-    DIR/n1, DIR/n2 …   a node's data directory each, with its configuration (`node.json`) and what it printed (`node.log`)
-    DIR/up.lock        held while a command starts or stops nodes
+DIR/cluster.json   the cluster's name and, for each node, id, name, endpoint, HTTP endpoint, pid, data directory
+DIR/n1, DIR/n2 …   a node's data directory each, with its configuration (`node.toml`) and what it printed (`node.log`)
+DIR/up.lock        held while a command starts or stops nodes
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ NODES_LIMIT: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """A node of a local cluster. `id` is empty until it has started once, `pid` is the last process that ran it, or 0."""
+    """A node of a local cluster. `id` is empty until it has started once; `pid` is its process, or 0."""
 
     name: str
     endpoint: str
@@ -123,7 +123,7 @@ def cluster_in(data: Path) -> LocalCluster:
 
 
 @contextmanager
-def only_one(data: Path) -> Iterator[None]:
+def only_one(data: Path) -> Generator[None]:
     """Wait until no other command starts or stops nodes in `data`, and keep it so."""
     lock = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

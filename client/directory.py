@@ -78,7 +78,7 @@ class Knowledge:
 
 
 class Directory:
-    """The nodes of one cluster. Belongs to one loop. `endpoints` is where to begin; the members are learned from there."""
+    """The nodes of one cluster. Belongs to one loop. `endpoints` is where to begin; the members are learned there."""
 
     def __init__(self, endpoints: Sequence[str], credentials: grpc.ChannelCredentials | None) -> None:
         self._given = tuple(dict.fromkeys(endpoints))
@@ -131,7 +131,7 @@ class Directory:
         self._last_failures[endpoint] = asyncio.get_running_loop().time()
 
     async def refresh(self) -> None:
-        """Ask all nodes; returns once one has named a leader, or all have answered or failed. Callers share one round."""
+        """Ask all nodes, until one has named a leader, or all have answered or failed. Callers share one round."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._ask_all())
         await asyncio.shield(self._refreshing)

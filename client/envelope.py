@@ -48,7 +48,7 @@ class SignedEnvelope(NamedTuple):
 
 
 def command_id(wall_us: int, entropy: bytes) -> bytes:
-    """A UUIDv7 for that wall time; uses the first 8 bytes of `entropy`. The 12 bits after the milliseconds sort by µs."""
+    """A UUIDv7 for that wall time, ordered to the microsecond; uses the first 8 bytes of `entropy`."""
     milliseconds, microseconds = divmod(wall_us, 1000)
     head = milliseconds << 16 | _UUID_VERSION << 12 | microseconds * 4096 // 1000
     tail = _UUID_VARIANT | int.from_bytes(entropy[:ID_ENTROPY_BYTES], "big") & (1 << 62) - 1
@@ -60,8 +60,7 @@ def signed_envelope(
 ) -> SignedEnvelope:
     """The commands of one author, signed once. `salts` holds 16 random bytes for each command."""
     bodies = [
-        salts[place * SALT_BYTES : (place + 1) * SALT_BYTES] + command.content
-        for place, command in enumerate(commands)
+        salts[place * SALT_BYTES : (place + 1) * SALT_BYTES] + command.content for place, command in enumerate(commands)
     ]
     heads = [
         [command.id, command.kind, hashlib.sha256(_BODY_TAG + body).digest()]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from ..memory.errors import (
-    Bug, Conflict, Invalid, NotLeader, OutcomeUnknown, Refused, Retry, TooLarge, Unavailable, VeridicalError,
+    Bug,
+    Conflict,
+    Invalid,
+    NotLeader,
+    OutcomeUnknown,
+    Refused,
+    Retry,
+    TooLarge,
+    Unavailable,
+    VeridicalError,
 )  # fmt: skip
 from ..proto.generated.failure_pb2 import Failure
 
 FAILURE_METADATA: Final = "veridical-failure-bin"
 
-ERRORS: Final[Mapping[Failure.Kind, type[VeridicalError]]] = {
+ERRORS: Final = {
     Failure.RETRY: Retry,
     Failure.NOT_LEADER: NotLeader,
     Failure.OUTCOME_UNKNOWN: OutcomeUnknown,
@@ -33,8 +41,8 @@ def raised(failure: Failure) -> VeridicalError:
     kind = ERRORS.get(failure.kind)
     if kind is None:
         return Bug(failure.reason)
-    fields = {name: getattr(failure, name) for name in inspect.signature(kind).parameters}
-    return kind(**{name: value or None if name == "leader" else value for name, value in fields.items()})
+    fields: dict[str, Any] = {name: getattr(failure, name) for name in inspect.signature(kind).parameters}
+    return kind(**fields)
 
 
 def error_of(error: grpc.aio.AioRpcError, endpoint: str) -> VeridicalError:

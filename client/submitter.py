@@ -1,4 +1,4 @@
-"""Writing: concurrent calls go out together, as one envelope with one signature, and each gets its own part of the result.
+"""Writing: concurrent calls go out together, in one envelope with one signature; each gets its own part of the result.
 
 A lone call leaves at once. While an envelope is on its way the next one fills, so that the number of messages follows
 the round trip and not the number of callers. A call that fails in a way that may pass is sent again under the same
@@ -23,7 +23,12 @@ from ..proto.submissions import StreamBroken, SubmissionStream
 from ..security.principal import Principal
 from .directory import Directory
 from .envelope import (
-    COMMAND_OVERHEAD_BYTES, COMMANDS_LIMIT, ENVELOPE_BYTES_LIMIT, SALT_BYTES, Command, signed_envelope,
+    COMMAND_OVERHEAD_BYTES,
+    COMMANDS_LIMIT,
+    ENVELOPE_BYTES_LIMIT,
+    SALT_BYTES,
+    Command,
+    signed_envelope,
 )  # fmt: skip
 from .errors import raised
 from .ports import Clock, Entropy
@@ -40,7 +45,8 @@ PAUSE_LAST_S: Final = 0.1
 SECOND_US: Final = 1_000_000
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """What became of one command: its outcome, the row as it stood right after it (or None), and the entry's place."""
 
     command_id: bytes
@@ -147,13 +153,11 @@ class Submitter:
         self._flush_soon = False
         self._linger: asyncio.TimerHandle | None = None
 
-    async def submit(
-        self, commands: Sequence[Command], principal: Principal | None, deadline: float
-    ) -> list[Answer]:
+    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
         """The answers to 1 to 256 commands that fit one envelope, in order; ends by `deadline` (loop time).
 
-        Raises what the node says of them as a whole, `OutcomeUnknown` or `Unavailable`. A refusal of a single command is
-        an answer.
+        Raises what the node says of them as a whole, `OutcomeUnknown` or `Unavailable`. The refusal of a single command
+        is an answer.
         """
         size = sum(len(command.content) + COMMAND_OVERHEAD_BYTES for command in commands)
         call = Call(tuple(commands), principal, deadline, size, self._loop.create_future())
@@ -303,9 +307,7 @@ class Submitter:
                 timeout_us=timeout_us,
             )
         salts = self._entropy.bytes(SALT_BYTES * len(commands))
-        envelope = signed_envelope(
-            self._directory.cluster_id, batch.principal, commands, self._clock.wall_us(), salts
-        )
+        envelope = signed_envelope(self._directory.cluster_id, batch.principal, commands, self._clock.wall_us(), salts)
         return memory_pb2.Submission(
             envelope=envelope.raw, signature=envelope.signature, bodies=envelope.bodies, timeout_us=timeout_us
         )

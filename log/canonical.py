@@ -61,7 +61,7 @@ def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
 
 
 def _check(value: object, depth: int) -> None:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not isinstance(value, msgpack.ExtType):
         if depth == 0:
             raise NotCanonical(f"arrays nest deeper than {DEPTH_LIMIT}")
         for item in cast("list[object]", value):

@@ -24,7 +24,7 @@ OpenReader = Callable[[], AbstractContextManager[Reader]]
 
 
 class Stretch(NamedTuple):
-    """What could be read of a stretch of log, up to the first entry that could not (`ended`); and damage to its seals."""
+    """What could be read of a stretch of log, up to the first entry that could not (`ended`), and damage to seals."""
 
     entries: list[Entry]
     seals: dict[int, Seal]

@@ -45,13 +45,13 @@ class Configuration:
     lease_ttl_ms: int = LEASE_TTL_MS
 
     def __post_init__(self) -> None:
+        if len({member.id for member in self.members}) != len(self.members):
+            raise QuorumError("two members share an id")
         voters, write, recovery = len(self.voters), self.write_quorum, self.recovery_quorum
         if not (1 <= write <= voters and 1 <= recovery <= voters):
             raise QuorumError(f"W={write} and R={recovery} must lie between 1 and N={voters}")
         if write + recovery <= voters or 2 * recovery <= voters:
             raise QuorumError(f"W={write}, R={recovery}, N={voters}: need W + R > N and 2R > N")
-        if len({member.id for member in self.members}) != len(self.members):
-            raise QuorumError("two members share an id")
 
     @property
     def voters(self) -> frozenset[str]:

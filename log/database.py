@@ -9,7 +9,7 @@ import os
 import re
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -61,7 +61,7 @@ class Database:
         self._writer = None if read_only else _connect_writer(path)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Generator[sqlite3.Connection]:
         """A connection on which all queries see the same moment. Whatever SQLite cannot read is `LogDamaged`."""
         if self.path is None:
             with self._lock:
@@ -80,7 +80,7 @@ class Database:
         self._give_back(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Generator[sqlite3.Connection]:
         """The writing connection, in a transaction that is durable when this ends without an error."""
         with self._lock:
             connection = self._open_writer()
@@ -134,10 +134,11 @@ class Database:
         """Close all connections, the journal copied and removed if nobody else has it open."""
         with self._lock:
             self._closed = True
-            if self._writer is not None:
-                self._writer.close()
+            # The writer last: only the last connection removes the journal, and a reader cannot.
             while self._idle:
                 self._idle.pop().close()
+            if self._writer is not None:
+                self._writer.close()
 
     def _reader(self) -> sqlite3.Connection:
         with self._lock:

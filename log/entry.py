@@ -162,7 +162,11 @@ class Entry:
     @property
     def size_bytes(self) -> int:
         """What this entry weighs against limits of batches and queues."""
-        return 256 + len(self.envelope) + len(self.events) + sum(len(body) for body in self.bodies if body)
+        size = 256 + len(self.envelope) + len(self.events)
+        for body in self.bodies:
+            if body is not None:
+                size += len(body)
+        return size
 
     @cached_property
     def configuration(self) -> Configuration | None:

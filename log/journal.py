@@ -1,8 +1,9 @@
 """Reads SQLite's write-ahead journal to find writes that SQLite itself would drop without a word.
 
 A transaction begins only after the one before was fsynced. So when SQLite's recovery stops before the end of a
-transaction, and pages of a *later* one follow in the journal, the first was durable: what stopped the recovery is damage,
-not a torn end. This works without the mark, which a power cut may have left behind. Layout: sqlite.org/walformat.html.
+transaction, and pages of a *later* one follow in the journal, the first was durable: what stopped the recovery is
+damage, not a torn end. This works without the mark, which a power cut may have left behind. The layout is the one of
+sqlite.org/walformat.html.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -62,9 +63,10 @@ class Mark:
         return _decoded(path.read_bytes(), path) if path.exists() else 0
 
     def advance(self, writes: int) -> None:
-        """That many writes are durable now."""
-        os.pwrite(self._descriptor, _encoded(writes), 0)
+        """That many writes are durable now. A disk that does not take it leaves the mark behind, which is harmless."""
         self.writes = writes
+        with suppress(OSError):
+            os.pwrite(self._descriptor, _encoded(writes), 0)
 
     def sync(self) -> None:
         """Make the mark itself durable."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .canonical import NotCanonical
 from .configuration import Configuration, QuorumError
@@ -33,8 +34,7 @@ from .rows import (
 from .seal import Seal
 
 
-@dataclass(frozen=True, slots=True)
-class HardState:
+class HardState(NamedTuple):
     """The promise that must survive a crash: an epoch, and the node and process run it was given to."""
 
     promised_epoch: int = 0
@@ -88,7 +88,7 @@ class Reader:
         except BadRow as error:
             raise self._damaged(None, str(error)) from error
 
-    def entries(self, first: int, last: int) -> Iterator[Entry]:
+    def entries(self, first: int, last: int) -> Generator[Entry]:
         """Every entry from `first` to `last`, each linked to the one before."""
         expected, before = first, None
         with closing(self._connection.execute(SELECT_ENTRIES, (first, last))) as cursor:

@@ -73,13 +73,14 @@ CREATE TABLE identity (
 
 _ENTRY = "entry_index, epoch, time_us, prev_hash, hash, envelope, signature, events, bodies, checksum"
 _SEAL = "entry_index, epoch, hash, sealer, signature, checksum"
-_STATE = """writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, last_hash, holder_node, holder_run,
-checksum"""
+_STATE = """writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, last_hash,
+holder_node, holder_run, checksum"""
 _WEIGHT = "256 + length(envelope) + length(events) + length(bodies)"
 
 SELECT_ENTRIES = f"SELECT {_ENTRY} FROM entries WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
 SELECT_WEIGHTS = f"SELECT entry_index, {_WEIGHT} FROM entries WHERE entry_index <= ? ORDER BY entry_index DESC"
 SELECT_SEALS = f"SELECT {_SEAL} FROM seals WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
+SELECT_INDEX_OF_HASH = "SELECT entry_index FROM entries WHERE hash = ?"
 SELECT_NEXT_SEALED = "SELECT min(entry_index) FROM seals WHERE entry_index >= ?"
 SELECT_CONFIGURATIONS = "SELECT entry_index, checksum FROM configurations WHERE entry_index <= ? ORDER BY entry_index"
 SELECT_STATE = f"SELECT {_STATE} FROM state"
@@ -91,9 +92,7 @@ REPLACE_SEAL = f"INSERT OR REPLACE INTO seals ({_SEAL}) VALUES (?, ?, ?, ?, ?, ?
 REPLACE_CONFIGURATION = "INSERT OR REPLACE INTO configurations (entry_index, checksum) VALUES (?, ?)"
 REPLACE_STATE = f"INSERT OR REPLACE INTO state (one, {_STATE}) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_IDENTITY = "INSERT INTO identity (one, cluster_id, cluster, node, checksum) VALUES (1, ?, ?, ?, ?)"
-DELETE_AFTER = tuple(
-    f"DELETE FROM {table} WHERE entry_index > ?" for table in ("entries", "seals", "configurations")
-)
+DELETE_AFTER = tuple(f"DELETE FROM {table} WHERE entry_index > ?" for table in ("entries", "seals", "configurations"))
 
 _ENTRY_NUMBERS = struct.Struct(">QQqIIII")
 _SEAL_NUMBERS = struct.Struct(">QQII")

@@ -5,37 +5,25 @@ DESIGN.md says what it guarantees, and why it is built this way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from sqlite3 import Connection
+from threading import Lock
 from typing import NamedTuple
 
-from .check import CheckedRange, file_damage
+from .check import DAMAGES_LIMIT, damages, file_damages
 from .database import Database
-from .entry import GENESIS_HASH, Entry, Position
+from .entry import Anchor, Entry, Position
 from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign, LogOrder
+from .flaws import Flaw, require_link
 from .inspection import APPLICATION_ID, FORMAT, inspect
 from .mark import Mark, sync_directory
-from .reader import Anchor, HardState, Reader, RestoredLog
-from .rows import (
-    DELETE_AFTER,
-    INSERT_ENTRY,
-    INSERT_IDENTITY,
-    REPLACE_CONFIGURATION,
-    REPLACE_ENTRY,
-    REPLACE_SEAL,
-    REPLACE_STATE,
-    SCHEMA,
-    State,
-    configuration_row,
-    entry_row,
-    identity_row,
-    seal_row,
-    state_row,
-)
+from .reader import HardState, Reader, RestoredLog
+from .rows import INSERT_IDENTITY, REPLACE_STATE, SCHEMA, State, identity_row, state_row
 from .seal import Seal
+from .writer import Write, Writer
 
 __all__ = ["Anchor", "HardState", "Identity", "LogStore", "RestoredLog", "Write"]
 
@@ -52,30 +40,20 @@ class Identity(NamedTuple):
     node: str
 
 
-class Write(NamedTuple):
-    """One write, as `replication.Persist` asks for it: cut what follows `cut_after`, append, store the rest.
-
-    None leaves a part as it is.
-    """
-
-    cut_after: int | None = None
-    entries: Sequence[Entry] = ()
-    seals: Sequence[Seal] = ()
-    hard_state: HardState | tuple[int, str | None, str | None] | None = None
-    commit_index: int | None = None
-
-
 class LogStore:
     """A log on disk. Writes are taken one at a time; reads may come from any thread, also during a write.
 
-    A write that names entries in the wrong place is refused with `LogOrder`; `LogFull` says that nothing was stored and
-    that the same write may be tried again; after `LogWriteFailed` the process must end.
+    A write that does not fit the log is refused with `LogOrder`. `LogFull` says that nothing was stored and that the
+    same write may be tried again. After `LogWriteFailed` the process must end.
     """
 
-    def __init__(self, database: Database, mark: Mark | None, state: State) -> None:
+    def __init__(self, database: Database, mark: Mark | None) -> None:
         self._database = database
         self._mark = mark
-        self._state = state
+        self._write_lock = Lock()
+        with self._reader() as reader:
+            self._state = reader.state()
+            self._identity = reader.identity()
 
     @staticmethod
     def open(path: str | Path, *, read_only: bool = False) -> LogStore:
@@ -86,9 +64,9 @@ class LogStore:
         writer has it. Damage to single entries does not keep a log from opening: `check` and every read tell of it.
         """
         if str(path) == MEMORY:
-            return _created(Database(None), None)
+            return _in_memory()
         try:
-            return _open_read_only(Path(path)) if read_only else _open_writer(Path(path))
+            return _opened_to_read(Path(path)) if read_only else _opened_to_write(Path(path))
         except OSError as error:
             raise LogError(f"{path}: cannot be opened: {error.strerror}") from error
 
@@ -102,18 +80,19 @@ class LogStore:
     @property
     def identity(self) -> Identity | None:
         """Whose log it is; None before `identify`."""
-        with self._reader() as reader:
-            texts = reader.identity()
-        return None if texts is None else Identity(*texts)
+        if self._identity is None and self._database.read_only:
+            with self._reader() as reader:
+                self._identity = reader.identity()
+        return None if self._identity is None else Identity(*self._identity)
 
     def identify(self, identity: Identity) -> None:
         """Say durably whose log this is. Raises `LogForeign` when it already is somebody else's."""
-        known = self.identity
-        if known is None:
+        if self._identity is None:
             with self._database.transaction() as connection:
                 connection.execute(INSERT_IDENTITY, identity_row(identity))
-        elif known != identity:
-            raise LogForeign(f"{self._database.name} belongs to {known}, not to {identity}")
+            self._identity = identity
+        elif self._identity != identity:
+            raise LogForeign(f"{self._database.name} belongs to {self.identity}, not to {identity}")
 
     @property
     def last(self) -> Position:
@@ -138,12 +117,13 @@ class LogStore:
 
     def write_many(self, writes: Sequence[Write]) -> None:
         """Several writes, in order, in one durable transaction with one fsync (group commit)."""
-        size = sum(entry.size_bytes for write in writes for entry in write.entries)
-        self._database.require_room(size)
-        with self._changing() as (connection, state):
+
+        def carry_out(writer: Writer, state: State) -> State:
             for write in writes:
-                state.value = _carried_out(connection, self._database.name, state.value, write)
-        self._database.note_written(size)
+                state = writer.carry_out(state, write)
+            return state
+
+        self._change(carry_out, sum(entry.size_bytes for write in writes for entry in write.entries))
 
     def restored(self, tail_bytes: int) -> RestoredLog:
         """The node's state at start. Raises `LogDamaged` when any of it is not what was written."""
@@ -151,7 +131,7 @@ class LogStore:
             return reader.restored(tail_bytes)
 
     def read(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], list[Seal]]:
-        """Consecutive entries from `first` on (at least one, about `max_bytes`, and on to the next seal) and their seals.
+        """Consecutive entries from `first` on: at least one, about `max_bytes`, on to the next seal; and their seals.
 
         With `last`, nothing beyond it. Empty when there is no entry at `first`.
         """
@@ -174,9 +154,128 @@ class LogStore:
             return next(iter(reader.seals(index, index)), None)
 
     def history(self, first: int = 1, last: int | None = None) -> Iterator[tuple[Entry, Seal | None]]:
-        """Every entry from `first` on with its seal, read page by page. What is appended meanwhile is included."""
-        while page := self.read(first, HISTORY_PAGE_BYTES, last)[0]:
+        """Every entry from `first` on with its seal, read page by page; what is appended meanwhile is included."""
+        before = None
+        while (page := self.read(first, HISTORY_PAGE_BYTES, last))[0]:
+            entries, seals = page
+            if before is not None:
+                self._require_link(entries[0], before)
+            sealed = {seal.index: seal for seal in seals}
+            for entry in entries:
+                yield entry, sealed.get(entry.index)
+            before = Anchor.at(entries[-1])
+            first = before.index + 1
+
+    def erase_bodies(self, index: int, places: Iterable[int]) -> None:
+        """Destroy these bodies of the entry at `index`: in the file, and in its journal, before returning.
+
+        Raises `EraseIncomplete` when a reader kept the journal from being emptied; calling again is safe.
+        """
+
+        def erase(writer: Writer, state: State) -> State:
+            if not 1 <= index <= state.last.index:
+                raise LogOrder(f"there is no entry {index}")
+            writer.erase(index, places)
+            return state
+
+        self._change(erase, 0)
+        if self._database.path is not None and not self._database.checkpoint("TRUNCATE"):
+            raise EraseIncomplete(f"{self._database.name}: entry {index}: a reader holds the journal; erase again")
+
+    def repair(self, entries: Sequence[Entry], seals: Sequence[Seal]) -> None:
+        """Put consecutive entries, fetched from a peer, and their seals in the place of damaged ones.
+
+        Raises `LogOrder` unless the hash chain proves, from the whole entry that follows, that they stood there.
+        """
+
+        def put_back(writer: Writer, state: State) -> State:
+            writer.repair(state, entries, seals)
+            return state
+
+        if entries:
+            self._change(put_back, sum(entry.size_bytes for entry in entries))
+
+    def check(self, first: int = 1, last: int | None = None) -> list[LogDamaged]:
+        """The damage to the entries from `first` to `last` and to their seals, at most `DAMAGES_LIMIT`, by index.
+
+        Everything is read, and chain, hashes, bodies and times are checked; signatures are not, see `verify`.
+        """
+        return list(islice(damages(self._reader, self._database.name, first, last), DAMAGES_LIMIT))
+
+    def check_file(self) -> list[LogDamaged]:
+        """What SQLite's own check finds in the structure of the file, by page. Reads the whole file."""
+        with self._database.reading() as connection:
+            return file_damages(connection, self._database.name)
+
+    @contextmanager
+    def _reader(self) -> Generator[Reader]:
+        with self._database.reading() as connection:
+            yield Reader(connection, self._database.name)
+
+    def _current(self) -> State:
+        """The state of the log; a log opened to read may have grown by another process."""
+        if self._database.read_only:
             with self._reader() as reader:
-                seals = {seal.index: seal for seal in reader.seals(first, page[-1].index)}
-            yield from ((entry, seals.get(entry.index)) for entry in page)
-            first = page[-1].index + 1
+                return reader.state()
+        return self._state
+
+    def _change(self, work: Callable[[Writer, State], State], size_bytes: int) -> None:
+        with self._write_lock:
+            self._database.require_room(size_bytes)
+            with self._database.transaction() as connection:
+                state = work(Writer(connection, self._database.name), self._state)
+                state = replace(state, writes=state.writes + 1)
+                connection.execute(REPLACE_STATE, state_row(state))
+            self._state = state
+            if self._mark is not None:
+                self._mark.advance(state.writes)
+            self._database.note_written(size_bytes)
+
+    def _require_link(self, entry: Entry, before: Anchor) -> None:
+        try:
+            require_link(entry, before)
+        except Flaw as flaw:
+            raise LogDamaged(self._database.name, entry.index, str(flaw)) from flaw
+
+
+def _in_memory() -> LogStore:
+    database = Database(None)
+    _make_tables(database)
+    return LogStore(database, None)
+
+
+def _opened_to_read(path: Path) -> LogStore:
+    if not inspect(path, Mark.peek(path), alone=False):
+        raise LogError(f"{path}: there is no log")
+    return LogStore(Database(path, read_only=True), None)
+
+
+def _opened_to_write(path: Path) -> LogStore:
+    mark = Mark.hold(path)
+    database = None
+    try:
+        found = inspect(path, mark.writes, alone=True)
+        database = Database(path)
+        if not found:
+            _make_tables(database)
+            sync_directory(path.parent)
+        # With nothing left of an earlier run, a page of the journal that looks like a later transaction's is one.
+        database.checkpoint("TRUNCATE")
+        store = LogStore(database, mark)
+        mark.advance(store._state.writes)  # pyright: ignore[reportPrivateUsage]
+        mark.sync()
+    except BaseException:
+        mark.close()
+        if database is not None:
+            database.close()
+        raise
+    return store
+
+
+def _make_tables(database: Database) -> None:
+    with database.transaction() as connection:
+        for table in SCHEMA.values():
+            connection.execute(table)
+        connection.execute(REPLACE_STATE, state_row(State()))
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={FORMAT}")

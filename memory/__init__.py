@@ -18,7 +18,7 @@ __all__ = [
     "ReplicatedMemory", "Trust", "correction_chain", "make_id", "make_key",
 ]  # fmt: skip
 
-_HOMES = {name: "veridical.memory.view" for name in __all__} | {
+_HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "AsyncReplicatedMemory": "veridical.client",
     "LocalMemory": "veridical.embedded",
     "ReplicatedMemory": "veridical.embedded",

@@ -1,8 +1,8 @@
 """What can be asked of a memory, and how each command's body is written.
 
-A body is a msgpack array in a fixed field order that begins with the version of its form: `[1, field, …]`, the fields being
-those of the classes below. Maps and floats do not occur; `metadata` and `detail` are JSON objects as text. Bodies hold all
-erasable text; whatever decides is taken from them once, on the leader, and stands in the events from then on.
+A body is a msgpack array in a fixed field order that begins with the version of its form: `[1, field, …]`, the fields
+being those of the classes below. Maps and floats do not occur; `metadata` and `detail` are JSON objects as text. Bodies
+hold all erasable text; what decides is taken from them once, on the leader, and stands in the events from then on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WINDOW_COUNT: Final = "window_count"
 
 
 class Command(NamedTuple):
-    """One command of an envelope: `content` is its body without the salt, `author` its authenticated principal, if any."""
+    """One command of an envelope: `content` is its body without the salt, `author` its principal, if any."""
 
     id: bytes
     kind: str
@@ -133,10 +133,13 @@ class ReinforceBody(NamedTuple):
 
 
 class SettingBody(NamedTuple):
-    """`memory.setting`: `multi_valued` takes (scope pattern, predicate, declared), the window's two take an integer."""
+    """`memory.setting`: `multi_valued` takes (scope pattern, predicate), the two of the window take an integer.
+
+    A declaration stays: values that live side by side cannot be put in one place again without losing some.
+    """
 
     name: str
-    value: int | tuple[str, str, bool]
+    value: int | tuple[str, str]
 
 
 Body: TypeAlias = (
@@ -175,7 +178,7 @@ BODIES: Final[Mapping[str, Callable[..., Body]]] = {
 }
 
 _pack = cast(Callable[[Any], bytes], msgpack.packb)
-_unpack = cast(Callable[[bytes], Any], msgpack.unpackb)
+_unpack = cast(Callable[..., Any], msgpack.unpackb)
 
 
 def encode_body(kind: str, body: Body) -> bytes:
@@ -191,7 +194,7 @@ def encode_body(kind: str, body: Body) -> bytes:
 
 
 def decode_body(kind: str, raw: bytes) -> Body:
-    """Read a body and check every field. Raises `Invalid` or `TooLarge`; nothing that hostile bytes hold raises anything else."""
+    """Read a body and check every field. Whatever the bytes, it raises nothing but `Invalid` and `TooLarge`."""
     if len(raw) > limits.BODY_BYTES_LIMIT:
         raise TooLarge(kind, len(raw), limits.BODY_BYTES_LIMIT)
     try:
@@ -204,10 +207,10 @@ def decode_body(kind: str, raw: bytes) -> Body:
 
 def stored_body(kind: str, raw: bytes) -> Body:
     """Read a body that was checked when its command was decided."""
-    form, *fields = _unpack(raw)
+    form, *fields = cast("list[Any]", _unpack(raw, use_list=False))
     if form != FORM:
         raise ValueError(f"form {form} of the body is not known")
-    return BODIES[kind](*[tuple(field) if type(field) is list else field for field in fields])
+    return BODIES[kind](*fields)
 
 
 def json_text(field: str, value: Mapping[str, Any]) -> str:
@@ -365,13 +368,13 @@ def _check_reinforce(body: ReinforceBody) -> None:
 
 
 def _check_setting(body: SettingBody) -> None:
-    match body:
-        case ("multi_valued", (str(pattern), str(predicate), bool())):
+    match body.name, body.value:
+        case "multi_valued", (str(pattern), str(predicate)):
             _name("predicate", predicate)
             if normal_pattern(pattern) != pattern or not predicate:
-                raise Invalid("value", "is not (scope pattern, predicate, declared) in normal form")
-        case ("window_us" | "window_count", int(value)) if type(value) is int and 0 < value <= limits.DURATION_US_LIMIT:
-            return
+                raise Invalid("value", "is not (scope pattern, predicate) in normal form")
+        case "window_us" | "window_count", int(value) if value is not True:
+            _integer("value", value, 1, limits.DURATION_US_LIMIT)
         case _:
             raise Invalid("setting", f"{body.name!r} does not exist, or does not take that value")
 

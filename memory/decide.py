@@ -9,7 +9,7 @@ that folding them later, by other code, gives what was decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from . import commands, events, rules
 from .commands import (
@@ -26,6 +26,7 @@ from .commands import (
     PruneBody,
     ReinforceBody,
     SettingBody,
+    WriteBody,
 )
 from .context import ADMIN, READ, REVIEW, WRITE, Context
 from .errors import Invalid
@@ -33,7 +34,7 @@ from .events import Event, refused, unchanged
 from .interference import decide_write
 from .keys import normal_name
 from .lifecycle import HALF_LIFE_US, REINFORCED_PPM, VOLATILE_US, faded_ppm, is_expired, is_prunable
-from .limits import MULTI_VALUED_LIMIT, OPINIONS_LIMIT, TIME_US_LOWEST
+from .limits import MULTI_VALUED_LIMIT, SOURCES_LIMIT, TIME_US_LOWEST
 from .merging import merged_json
 from .record import CANDIDATE, PPM, REJECTED, VERIFIED, Record
 from .scope import EVERY_SCOPE
@@ -51,184 +52,198 @@ _DIGEST_BYTES: Final = 16
 _BEFORE_ALL_US: Final = TIME_US_LOWEST  # a moment at which nothing has expired: what has expired can still be forgotten
 
 
+_BodyType = TypeVar("_BodyType")
+
+
+class Case(NamedTuple, Generic[_BodyType]):
+    """A command that is being decided, with everything that its decision may rest on."""
+
+    state: State
+    body: _BodyType
+    author: bytes | None
+    now_us: int
+    context: Context
+
+    def holds(self, right: str, scope: str) -> bool:
+        """Whether the author holds that right in that scope."""
+        return self.context.rights.holds(self.author, right, scope)
+
+
 def decide(state: State, command: Command, now_us: int, context: Context) -> list[Event]:
     """The events of one command, decided at `now_us`. Never raises for what a caller can send."""
     try:
         body = commands.decode_body(command.kind, command.content)
     except Invalid:
         return [refused(rules.MALFORMED)]
-    return [_DECIDERS[command.kind](state, body, command.author, now_us, context)]
+    return [_DECIDERS[command.kind](Case(state, body, command.author, now_us, context))]
 
 
-def _corroborate(state: State, body: CorroborateBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _granted(state.record(body.id), body.id, WRITE, author, now_us, context)
+def _corroborate(case: Case[CorroborateBody]) -> Event:
+    record = _granted(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
-        return refused(rules.STANDING_REJECTION, body.id)
-    source = source_of(author, body.source, context.digests)
+        return refused(rules.STANDING_REJECTION, case.body.id)
+    source = source_of(case.author, case.body.source, case.context.digests)
     mark = source.principal or source.digest
     counted = mark in record.corroborators or supports(record, source)
-    if counted or len(record.corroborators) >= OPINIONS_LIMIT or body.source.startswith(RECALLED):
-        return unchanged(body.id)
+    if counted or len(record.corroborators) >= SOURCES_LIMIT or case.body.source.startswith(RECALLED):
+        return unchanged(case.body.id)
     independent = not (is_known(record, source) or is_saturated(record))
     confidence = min(PPM, record.confidence_ppm + ENDORSED_PPM)
-    strength = _strength(record, now_us)
+    strength = _strength(record, case.now_us)
     support = record.support + independent
-    return [events.ENDORSED, body.id, mark, source.digest, source.principal, confidence, support, strength]
+    return [events.ENDORSED, case.body.id, mark, source.digest, source.principal, confidence, support, strength]
 
 
-def _contradict(state: State, body: ContradictBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _granted(state.record(body.id), body.id, WRITE, author, now_us, context)
+def _contradict(case: Case[ContradictBody]) -> Event:
+    record = _granted(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
-        return unchanged(body.id)
-    source = source_of(author, "", context.digests)
-    mark = source.digest + context.digests.digest(_EVIDENCE, body.evidence.encode())
-    if context.rights.enforced and (mark in record.contradictors or len(record.contradictors) >= OPINIONS_LIMIT):
-        return unchanged(body.id)
+        return unchanged(case.body.id)
+    source = source_of(case.author, "", case.context.digests)
+    mark = source.digest + case.context.digests.digest(_EVIDENCE, case.body.evidence.encode())
+    if case.context.rights.enforced and (mark in record.contradictors or len(record.contradictors) >= SOURCES_LIMIT):
+        return unchanged(case.body.id)
     confidence = max(0, record.confidence_ppm - CONTRADICTED_PPM)
-    event: Event = [events.CONTRADICTED, body.id, mark, confidence, _strength(record, now_us), False]
-    event[5] = confidence < REJECTED_UNDER_PPM and _may_reject(record, mark, author, context)
+    event: Event = [events.CONTRADICTED, case.body.id, mark, confidence, _strength(record, case.now_us), False]
+    event[5] = confidence < REJECTED_UNDER_PPM and _may_reject(case, record, mark)
     return event
 
 
-def _may_reject(record: Record, mark: bytes, author: bytes | None, context: Context) -> bool:
+def _may_reject(case: Case[ContradictBody], record: Record, mark: bytes) -> bool:
     """A verified fact is rejected only by review, or by two principals."""
-    if record.trust != VERIFIED or context.rights.holds(author, REVIEW, record.scope):
+    if record.trust != VERIFIED or case.holds(REVIEW, record.scope):
         return True
     principals = {mark[:_DIGEST_BYTES], *(earlier[:_DIGEST_BYTES] for earlier in record.contradictors)}
-    return author is not None and len(principals) >= CONTRADICTING_PRINCIPALS
+    return case.author is not None and len(principals) >= CONTRADICTING_PRINCIPALS
 
 
-def _promote(state: State, body: PromoteBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _granted(state.record(body.id), body.id, REVIEW, author, now_us, context)
+def _promote(case: Case[PromoteBody]) -> Event:
+    record = _granted(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
-        return refused(rules.STANDING_REJECTION, body.id)
-    return unchanged(body.id) if record.trust == VERIFIED else [events.PROMOTED, body.id]
+        return refused(rules.STANDING_REJECTION, case.body.id)
+    return unchanged(case.body.id) if record.trust == VERIFIED else [events.PROMOTED, case.body.id]
 
 
-def _demote(state: State, body: DemoteBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _granted(state.record(body.id), body.id, REVIEW, author, now_us, context)
+def _demote(case: Case[DemoteBody]) -> Event:
+    record = _granted(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
-    target = body.trust or (CANDIDATE if record.trust == VERIFIED else REJECTED)
+    target = case.body.trust or (CANDIDATE if record.trust == VERIFIED else REJECTED)
     if record.trust == target:
-        return unchanged(body.id)
+        return unchanged(case.body.id)
     if record.trust == REJECTED:
-        return refused(rules.STANDING_REJECTION, body.id)
-    return [events.REJECTED if target == REJECTED else events.DEMOTED, body.id]
+        return refused(rules.STANDING_REJECTION, case.body.id)
+    return [events.REJECTED if target == REJECTED else events.DEMOTED, case.body.id]
 
 
-def _annotate(state: State, body: AnnotateBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _alterable(state.record(body.id), body.id, author, now_us, context)
+def _annotate(case: Case[AnnotateBody]) -> Event:
+    record = _alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     try:
         merged = (
-            merged_json("metadata", record.metadata, body.metadata),
-            merged_json("detail", record.detail, body.detail),
+            merged_json("metadata", record.metadata, case.body.metadata),
+            merged_json("detail", record.detail, case.body.detail),
         )
     except Invalid:
-        return refused(rules.NOTES_FULL, body.id)
-    return unchanged(body.id) if merged == (record.metadata, record.detail) else [events.ANNOTATED, body.id]
+        return refused(rules.NOTES_FULL, case.body.id)
+    return unchanged(case.body.id) if merged == (record.metadata, record.detail) else [events.ANNOTATED, case.body.id]
 
 
-def _set_flags(state: State, body: FlagsBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _alterable(state.record(body.id), body.id, author, now_us, context)
+def _set_flags(case: Case[FlagsBody]) -> Event:
+    record = _alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     ends_us, volatile_until_us = record.expires_at_us, record.volatile_until_us
-    if body.ttl_us is not None:
-        ends_us = now_us + body.ttl_us if body.ttl_us else None
-    if body.volatile is not None:
-        volatile_until_us = now_us + VOLATILE_US if body.volatile else None
+    if case.body.ttl_us is not None:
+        ends_us = case.now_us + case.body.ttl_us if case.body.ttl_us else None
+    if case.body.volatile is not None:
+        volatile_until_us = case.now_us + VOLATILE_US if case.body.volatile else None
     if (ends_us, volatile_until_us) == (record.expires_at_us, record.volatile_until_us):
-        return unchanged(body.id)
-    return [events.FLAGGED, body.id, ends_us, volatile_until_us]
+        return unchanged(case.body.id)
+    return [events.FLAGGED, case.body.id, ends_us, volatile_until_us]
 
 
-def _pin(state: State, body: PinBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    return _pinned(events.PINNED, state, body, author, now_us, context)
+def _pin(case: Case[PinBody]) -> Event:
+    return _pinned(case, events.PINNED)
 
 
-def _unpin(state: State, body: PinBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    return _pinned(events.UNPINNED, state, body, author, now_us, context)
+def _unpin(case: Case[PinBody]) -> Event:
+    return _pinned(case, events.UNPINNED)
 
 
-def _pinned(code: str, state: State, body: PinBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _alterable(state.record(body.id), body.id, author, now_us, context)
+def _pinned(case: Case[PinBody], code: str) -> Event:
+    record = _alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     if record.pinned == (code == events.PINNED):
-        return unchanged(body.id)
-    return [code, body.id, _strength(record, now_us)]
+        return unchanged(case.body.id)
+    return [code, case.body.id, _strength(record, case.now_us)]
 
 
-def _forget(state: State, body: ForgetBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    record = _alterable(state.record(body.id), body.id, author, _BEFORE_ALL_US, context)
-    return [events.FORGOTTEN, body.id] if isinstance(record, Record) else record
+def _forget(case: Case[ForgetBody]) -> Event:
+    record = _alterable(case._replace(now_us=_BEFORE_ALL_US), case.body.id)
+    return [events.FORGOTTEN, case.body.id] if isinstance(record, Record) else record
 
 
-def _prune(state: State, body: PruneBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    if body.epoch not in (None, context.epoch):
+def _prune(case: Case[PruneBody]) -> Event:
+    if case.body.epoch not in (None, case.context.epoch):
         return refused(rules.PAST_EPOCH)
-    is_ahead = body.now_us > now_us + AHEAD_OF_LOG_US_LIMIT
-    is_hasty = body.half_life_us < HALF_LIFE_US
-    if (is_ahead or is_hasty) and not context.rights.holds(author, ADMIN, EVERY_SCOPE):
+    is_ahead = case.body.now_us > case.now_us + AHEAD_OF_LOG_US_LIMIT
+    is_hasty = case.body.half_life_us < HALF_LIFE_US
+    if (is_ahead or is_hasty) and not case.holds(ADMIN, EVERY_SCOPE):
         return refused(rules.FUTURE_TIME if is_ahead else rules.NOT_GRANTED)
-    gone = [id for id in dict.fromkeys(body.ids) if _may_prune(state, id, body, author, context)]
+    gone = [id for id in dict.fromkeys(case.body.ids) if _may_prune(case, id)]
     return [events.PRUNED, *gone]
 
 
-def _may_prune(state: State, id: bytes, body: PruneBody, author: bytes | None, context: Context) -> bool:
-    record = state.record(id)
-    if record is None or not is_prunable(record, body.now_us, body.half_life_us):
+def _may_prune(case: Case[PruneBody], id: bytes) -> bool:
+    record = case.state.record(id)
+    if record is None or not is_prunable(record, case.body.now_us, case.body.half_life_us):
         return False
-    return context.rights.holds(author, WRITE, record.scope)
+    return case.holds(WRITE, record.scope)
 
 
-def _reinforce(state: State, body: ReinforceBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    if body.epoch not in (None, context.epoch):
+def _reinforce(case: Case[ReinforceBody]) -> Event:
+    if case.body.epoch not in (None, case.context.epoch):
         return refused(rules.PAST_EPOCH)
     stronger: list[list[Any]] = []
-    for id in dict.fromkeys(body.ids):
-        record = _granted(state.record(id), id, READ, author, now_us, context)
+    for id in dict.fromkeys(case.body.ids):
+        record = _granted(case, id, READ)
         if isinstance(record, Record) and record.trust != REJECTED:
-            stronger.append([id, min(PPM, _strength(record, now_us) + REINFORCED_PPM)])
+            stronger.append([id, min(PPM, _strength(record, case.now_us) + REINFORCED_PPM)])
     return [events.REINFORCED, *stronger]
 
 
-def _setting(state: State, body: SettingBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    if not context.rights.holds(author, ADMIN, EVERY_SCOPE):
+def _setting(case: Case[SettingBody]) -> Event:
+    if not case.holds(ADMIN, EVERY_SCOPE):
         return refused(rules.NOT_GRANTED)
-    if isinstance(body.value, int):
-        return [events.SET, body.name, body.value]
-    declared = state.setting(MULTI_VALUED)
-    if isinstance(declared, tuple) and len(declared) >= MULTI_VALUED_LIMIT and body.value[2]:
+    if isinstance(case.body.value, int):
+        return [events.SET, case.body.name, case.body.value]
+    declared = case.state.setting(MULTI_VALUED)
+    if isinstance(declared, tuple) and len(declared) >= MULTI_VALUED_LIMIT:
         return refused(rules.SETTINGS_FULL)
-    pattern, predicate, holds = body.value
-    return [events.SET, body.name, pattern, normal_name(predicate), holds]
+    pattern, predicate = case.body.value
+    return [events.SET, case.body.name, pattern, normal_name(predicate)]
 
 
-def _granted(
-    record: Record | None, id: bytes, right: str, author: bytes | None, now_us: int, context: Context
-) -> Record | Event:
+def _granted(case: Case[Any], id: bytes, right: str) -> Record | Event:
     """The record that a command is about, or the refusal: it is not held, it has expired, or the right is missing."""
-    if record is None or is_expired(record, now_us):
+    record = case.state.record(id)
+    if record is None or is_expired(record, case.now_us):
         return refused(rules.UNKNOWN_RECORD, id)
-    if not context.rights.holds(author, right, record.scope):
-        return refused(rules.NOT_GRANTED, id)
-    return record
+    return record if case.holds(right, record.scope) else refused(rules.NOT_GRANTED, id)
 
 
-def _alterable(record: Record | None, id: bytes, author: bytes | None, now_us: int, context: Context) -> Record | Event:
+def _alterable(case: Case[Any], id: bytes) -> Record | Event:
     """The record that a command changes, or the refusal: as `_granted`, or it is verified and others support it."""
-    granted = _granted(record, id, WRITE, author, now_us, context)
-    if isinstance(granted, Record) and not may_alter(granted, author, context):
+    granted = _granted(case, id, WRITE)
+    if isinstance(granted, Record) and not may_alter(granted, case.author, case.context):
         return refused(rules.NOT_YOURS, id)
     return granted
 
@@ -237,10 +252,12 @@ def _strength(record: Record, now_us: int) -> int:
     return record.strength_ppm if record.pinned else faded_ppm(record, now_us)
 
 
-_Decider: TypeAlias = Callable[[State, Any, "bytes | None", int, Context], Event]
+def _write(case: Case[WriteBody]) -> Event:
+    return decide_write(case.state, case.body, case.author, case.now_us, case.context)
 
-_DECIDERS: Final[Mapping[str, _Decider]] = {
-    commands.WRITE: decide_write,
+
+_DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
+    commands.WRITE: _write,
     commands.CORROBORATE: _corroborate,
     commands.CONTRADICT: _contradict,
     commands.PROMOTE: _promote,

@@ -17,27 +17,27 @@ from .record import PastVersion, Record
 BUCKETS: Final = 256
 DIGEST_BYTES: Final = 32
 
-pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
+_pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
 
 
 def row_bytes(row: Any) -> bytes:
     """The canonical bytes of a row: a msgpack array of integers, booleans, nil, strings, byte strings and arrays."""
-    return pack(row)
+    return _pack(row)
 
 
 def record_digest(record: Record) -> bytes:
     """The digest of a present row."""
-    return sha256(b"record\0" + pack(record)).digest()
+    return sha256(b"record\0" + _pack(record)).digest()
 
 
 def contender_digest(contender: Record) -> bytes:
     """The digest of a contending row."""
-    return sha256(b"contender\0" + pack(contender)).digest()
+    return sha256(b"contender\0" + _pack(contender)).digest()
 
 
 def past_digest(past: PastVersion) -> bytes:
     """The digest of a past version."""
-    return sha256(b"past\0" + pack(past)).digest()
+    return sha256(b"past\0" + _pack(past)).digest()
 
 
 def rejection_digest(id: bytes, value_digest: bytes) -> bytes:

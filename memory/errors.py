@@ -1,13 +1,13 @@
 """Errors, split by what the caller can do. Each carries data; a node maps each to one status code of the wire.
 
-    Retry           try again here, after `retry_after_s`
-    NotLeader       try again at `leader`
-    OutcomeUnknown  ask again with the same command id: it may have happened
-    Refused         a rule stands against it: `rule` says which
-    Invalid         the request itself is wrong; `TooLarge` says by how much
-    Conflict        the command id was used for another command
-    Unavailable     too few nodes answered: `who` did not
-    Bug             a broken invariant: report it
+Retry           try again here, after `retry_after_s`
+NotLeader       try again at `leader`
+OutcomeUnknown  ask again with the same command id: it may have happened
+Refused         a rule stands against it: `rule` says which
+Invalid         the request itself is wrong; `TooLarge` says by how much
+Conflict        the command id was used for another command
+Unavailable     too few nodes answered: `who` did not
+Bug             a broken invariant: report it
 """
 
 from __future__ import annotations

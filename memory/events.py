@@ -1,6 +1,7 @@
 """What happened, by name. An event is an array of integers, booleans, nil, byte strings and short strings:
 
-    asserted, superseded   id, ignored, value, source, principal, kind, confidence, expires, volatile until, valid from, valid to
+    asserted, superseded   id, ignored, value, source, principal, kind, confidence, expires, volatile until,
+                           valid from, valid to
     conflicted             the same with support after confidence: the value stands beside the verified one
     corroborated           id, ignored, source, principal, confidence, support, expires, valid from, valid to, amends
     repeated               id, ignored, source, expires, valid from, valid to, amends

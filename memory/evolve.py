@@ -2,8 +2,8 @@
 
     evolve(workspace, happening) -> None
 
-*fold-without-bodies*: every choice here is made by the event and by numbers and digests of the state. Text is taken from
-the body where there is one and left empty where it was erased; no branch depends on it.
+*fold-without-bodies*: every choice here is made by the event and by numbers and digests of the state. Text is taken
+from the body where there is one and left empty where it was erased; no branch depends on it.
 """
 
 from __future__ import annotations
@@ -281,11 +281,9 @@ def _set(workspace: Workspace, happening: Happening) -> None:
     workspace.settings[name] = _declared(workspace, *values) if name == MULTI_VALUED else values[0]
 
 
-def _declared(workspace: Workspace, pattern: str, predicate: str, holds: bool) -> SettingValue:
-    present = workspace.setting(MULTI_VALUED)
-    others = {item for item in present if item != (pattern, predicate)} if isinstance(present, tuple) else set()
-    declarations = {*others, (pattern, predicate)} if holds else others
-    return tuple(sorted(cast("set[tuple[str, str]]", declarations)))
+def _declared(workspace: Workspace, pattern: str, predicate: str) -> SettingValue:
+    declared = set(cast("tuple[tuple[str, str], ...]", workspace.setting(MULTI_VALUED) or ()))
+    return tuple(sorted(declared | {(pattern, predicate)}))
 
 
 def _nothing(workspace: Workspace, happening: Happening) -> None:

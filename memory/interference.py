@@ -49,7 +49,8 @@ def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: in
     if is_reserved(body.predicate, body.scope):
         return refused(rules.RESERVED_KEY)
     value = context.digests.digest(_VALUE, value_key(body.text).encode())
-    claim = Claim(_identity(state, body, value), value, source_of(author, body.source, context.digests), body, now_us)
+    source = source_of(author, body.source, context.digests)
+    claim = Claim(_identity(state, body, value, source), value, source, body, now_us)
     return _barred(state, claim) or _met(state, claim)
 
 
@@ -63,13 +64,21 @@ def is_multi_valued(state: State, predicate: str, scope: str) -> bool:
     )
 
 
-def _identity(state: State, body: WriteBody, value: bytes) -> bytes:
+def _identity(state: State, body: WriteBody, value: bytes, source: Source) -> bytes:
     if not body.subject:
         return sentence_id(body.scope, value)
     key = make_key(body.subject, body.predicate, body.scope)
-    if is_multi_valued(state, normal_name(body.predicate), body.scope):
-        return value_id(key, value)
-    return record_id(key)
+    single = record_id(key)
+    if not is_multi_valued(state, normal_name(body.predicate), body.scope):
+        return single
+    return single if _is_known_under(state, single, value, source) else value_id(key, value)
+
+
+def _is_known_under(state: State, id: bytes, value: bytes, source: Source) -> bool:
+    """Whether the id of before the predicate was declared multi-valued holds this value, or bars it."""
+    present = state.record(id)
+    holds = present is not None and present.value_digest == value
+    return holds or state.rejected(id, value) or state.retracted(id, value, source.digest)
 
 
 def _barred(state: State, claim: Claim) -> Event | None:

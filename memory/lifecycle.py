@@ -23,7 +23,7 @@ REINFORCED_PPM: Final = 300_000
 
 
 def half_life_us(record: Record, half_life_us: int = HALF_LIFE_US) -> float:
-    """The record's own half-life: stretched by independent support and by confidence above the initial, up to 6 times."""
+    """The record's own half-life: stretched, up to 6 times, by support and by confidence above the initial."""
     belief = max(0, record.confidence_ppm - INITIAL_CONFIDENCE_PPM) / PPM
     stretch = 1.0 + STRETCH_PER_SUPPORT * (record.support - 1) + STRETCH_PER_CONFIDENCE * belief
     return half_life_us * min(STRETCH_LIMIT, stretch)
@@ -56,7 +56,7 @@ def is_stale(record: Record, now_us: int) -> bool:
 
 
 def is_prunable(record: Record, now_us: int, half_life_base_us: int = HALF_LIFE_US) -> bool:
-    """Whether prune may remove it: expired, or faded, not believed, alone and unverified, all at once. Never if pinned."""
+    """Whether prune may remove it: expired; or faded, doubted, alone and unverified at once. Never if pinned."""
     if record.pinned:
         return False
     if is_expired(record, now_us):

@@ -13,8 +13,7 @@ JSON_DEPTH_LIMIT: Final = 16
 BODY_BYTES_LIMIT: Final = 1 << 20
 
 PROVENANCE_LIMIT: Final = 32  # items that a record carries; further ones are in its history
-SOURCES_LIMIT: Final = 64  # independent sources that a value counts; at the limit it is as supported as it can be
-OPINIONS_LIMIT: Final = 64  # corroborators, and contradictions, that a value remembers
+SOURCES_LIMIT: Final = 64  # sources, and opinions, that a value counts; at the limit it is as supported as it can be
 CONTENDERS_LIMIT: Final = 16  # values that wait beside a verified one for a reviewer
 BATCH_IDS_LIMIT: Final = 1_000  # ids of one prune or reinforce command
 MULTI_VALUED_LIMIT: Final = 256  # declarations of multi-valued predicates

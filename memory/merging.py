@@ -9,7 +9,7 @@ from .limits import PROVENANCE_LIMIT
 
 
 def merged_json(field: str, text: str, patch: str) -> str:
-    """A JSON object with the fields of `patch` over it; a field of null is removed. Raises `TooLarge` past its limit."""
+    """A JSON object with the fields of `patch` over it; null removes a field. Raises `TooLarge` past its limit."""
     if patch == EMPTY_JSON:
         return text
     merged = json_object(field, text or EMPTY_JSON) | json_object(field, patch)

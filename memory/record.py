@@ -21,7 +21,7 @@ class Version(NamedTuple):
     """Which command made this: epoch and index of the entry, and the place of the command in it. Greater is newer."""
 
     epoch: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     place: int
 
 
@@ -31,16 +31,16 @@ ORIGIN: Final = Version(0, 0, 0)
 class Record(NamedTuple):
     """What is held under one key now. Ids and digests are 16 bytes.
 
-    Text (erasable, never decided by in `evolve`): subject, predicate, scope, text, metadata, detail, source, provenance,
-    reason. `metadata` and `detail` are JSON objects; `source` names the episode that stated the value, `reason` is what
-    the last reviewer said. `value_digest` is the keyed digest of the canonical value.
+    Text (erasable, never decided by in `evolve`): subject, predicate, scope, text, metadata, detail, source,
+    provenance, reason. `metadata` and `detail` are JSON objects; `source` names the episode that stated the value,
+    `reason` is what the last reviewer said. `value_digest` is the keyed digest of the canonical value.
 
     `sources` digests every episode (or else author) that stated the value; `principals` the authenticated authors among
-    its supporters; `corroborators` and `contradictors` who has used that verb on it (the latter with the evidence, 32 bytes).
-    `author` is the hex key of who wrote the value, empty for an anonymous writer.
+    its supporters; `corroborators` and `contradictors` who has used that verb on it (the latter with the evidence, 32
+    bytes). `author` is the hex key of who wrote the value, empty for an anonymous writer.
 
-    `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open end.
-    `cause` names the event that made this version.
+    `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open
+    end. `cause` names the event that made this version.
     """
 
     id: bytes
@@ -93,8 +93,8 @@ TEXT_FIELDS: Final = ("subject", "predicate", "scope", "text", "metadata", "deta
 class PastVersion(NamedTuple):
     """A row that was replaced or removed: it was held from `record.updated_at_us` until `until_us`.
 
-    `ended_by` names the event that ended it (superseded, promoted, forgotten, expired, …), `until` is that event's version,
-    `reason` (text) what was said about it.
+    `ended_by` names the event that ended it (superseded, promoted, forgotten, expired, …), `until` is that event's
+    version, `reason` (text) what was said about it.
     A *correction* is a past version that ended by `superseded`.
     """
 

@@ -1,7 +1,7 @@
 """Scopes: path-like names of whose memory it is, and the patterns that grants and settings match them with.
 
-A scope is `global`, `user:dana`, `team:platform/oncall`: segments parted by `/`, compared in lower case. A pattern is an
-exact scope, `a/**` (a and all below it), `kind:*` (every scope of that kind), or `*` (every scope). Nothing else.
+A scope is `global`, `user:dana`, `team:platform/oncall`: segments parted by `/`, compared in lower case. A pattern is
+an exact scope, `a/**` (a and all below it), `kind:*` (every scope of that kind), or `*` (every scope). Nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORBIDDEN: Final = frozenset("*?%[]{}\\\"'`<>")
 
 @lru_cache(maxsize=4096)
 def normal_scope(scope: str) -> str:
-    """The one spelling of a scope. Raises `Invalid` for what is empty, a pattern, a relative path, or cannot be seen."""
+    """The one spelling of a scope. Raises `Invalid` for an empty, relative or invisible one, or a pattern."""
     normal = normal_name(scope)
     if not normal:
         raise Invalid("scope", "is empty; name one, such as `global` or `user:dana`")
@@ -59,7 +59,7 @@ def normal_pattern(pattern: str) -> str:
 
 def scope_matches(pattern: str, scope: str) -> bool:
     """Whether a normal pattern covers a normal scope. `a/**` covers `a` and `a/b`, never `ab`."""
-    if pattern == EVERY_SCOPE or pattern == scope:
+    if pattern in (EVERY_SCOPE, scope):
         return True
     if pattern.endswith("/**"):
         root = pattern[:-3]

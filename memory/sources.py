@@ -15,7 +15,7 @@ _EPISODE: Final = b"episode"
 
 
 class Source(NamedTuple):
-    """Where a statement comes from: the digest of its episode, or else of its author; and the author, if authenticated."""
+    """Where a statement comes from: the digest of its episode, or else of its author, who may be authenticated."""
 
     digest: bytes
     principal: bytes | None
@@ -47,7 +47,7 @@ def is_saturated(record: Record) -> bool:
 
 
 def may_alter(record: Record, author: bytes | None, context: Context) -> bool:
-    """Whether the author may change flags and notes of a record, or forget it: a verified one is its supporters' and reviewers'."""
+    """Whether the author may flag, annotate or forget it: a verified one is for its supporters and reviewers."""
     if record.trust != VERIFIED or context.rights.holds(author, REVIEW, record.scope):
         return True
     return supports(record, source_of(author, "", context.digests))

@@ -22,7 +22,8 @@ from .record import PPM, PastVersion, Record
 from .scope import normal_scope
 
 __all__ = [
-    "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain", "make_id", "make_key",
+    "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain", "make_id",
+    "make_key",
 ]  # fmt: skip
 
 CORRECTIONS_SHOWN_LIMIT = 100
@@ -245,7 +246,7 @@ IGNORED_FIELDS: Final = (
 
 
 def correction_chain(record: MemoryRecord) -> list[dict[str, Any]]:
-    """The values that `record` held before this one, oldest first, at most the last 100; `history` pages all of them."""
+    """The values that `record` held before this one, oldest first: the last 100; `history` pages all of them."""
     return [item.model_dump() for item in record.corrections]
 
 
@@ -274,7 +275,13 @@ class MemoryView(Protocol):
         ...
 
     def recall(
-        self, query: str, *, scope: str | None = None, kind: MemoryKind | None = None, k: int = 5, trust: Trust | None = None
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        kind: MemoryKind | None = None,
+        k: int = 5,
+        trust: Trust | None = None,
     ) -> list[MemoryRecord]:
         """At most `k` records that answer the query, best first (MEMORY § 7). Any string is a valid query."""
         ...

@@ -1,17 +1,16 @@
 """The command window: what makes a command happen once, however often it is sent (PROTOCOL § 6, *exactly once*).
 
-Ids are forgotten by their own time, never by chance: an id older than the window's start is refused, so that forgetting it
-cannot make it run again. The start moves with log time, and faster when the window is full; it never moves back. To bound
-the count without asking a store for the oldest ids, arrivals are counted in segments: dropping the oldest segment moves
-the start to the log time at which that segment was full.
+Ids are forgotten by their own time, never by chance: an id older than the window's start is refused, so that forgetting
+it cannot make it run again. The start moves with log time, and faster when the window is full; it never moves back. To
+bound the count without asking a store for the oldest ids, arrivals are counted in segments: dropping the oldest segment
+moves the start to the log time at which that segment was full.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from .lifecycle import DAY_US
-from .state import Window
 
 WINDOW_DEFAULT_US: Final = 7 * DAY_US
 WINDOW_COUNT_DEFAULT: Final = 1_000_000
@@ -19,6 +18,16 @@ AHEAD_US_LIMIT: Final = 300_000_000
 SEGMENTS: Final = 16
 
 _STEP_US: Final = 60_000_000  # the start moves in whole minutes, so that stores drop old ids once a minute
+
+
+class Window(NamedTuple):
+    """The command window: ids of before `start_us` are forgotten and never executed again.
+
+    `segments` are `(closed_at_us, ids)` in order of arrival, the last one open; they bound the window in count.
+    """
+
+    start_us: int = 0
+    segments: tuple[tuple[int, int], ...] = ()
 
 
 def command_time_us(id: bytes) -> int | None:

@@ -7,6 +7,7 @@ many have come as went before. A lone caller expects nobody, and never lingers.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -54,19 +55,24 @@ class Gate:
         self._bytes_limit = bytes_limit
         self.commands = 0
         self.size_bytes = 0
+        self.empty = asyncio.Event()
+        self.empty.set()
 
     def enter(self, commands: int, size_bytes: int, hint_s: float) -> None:
-        """Let a caller in. Raises `Retry` when there is no room; an empty house takes anything within its caller's limits."""
+        """Let a caller in. Raises `Retry` when there is no room; an empty house takes anything."""
         full = self.commands + commands > self._commands_limit or self.size_bytes + size_bytes > self._bytes_limit
         if full and self.commands:
             raise Retry(f"{self.commands} commands ({self.size_bytes} bytes) are in hand already", hint_s)
         self.commands += commands
         self.size_bytes += size_bytes
+        self.empty.clear()
 
     def leave(self, commands: int, size_bytes: int) -> None:
         """The caller was answered."""
         self.commands -= commands
         self.size_bytes -= size_bytes
+        if not self.commands:
+            self.empty.set()
 
 
 class Admission(Generic[Item]):

@@ -1,45 +1,27 @@
-"""Calls to a node as protobuf and back: submissions, what became of them, and what the Admin service says.
-
-Rows pass through as the canonical bytes that the projection keeps (`proto/memory.proto` lists their fields).
-"""
+"""Calls to a node as protobuf and back: submissions, what became of them, and what the Admin service says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, cast
-
-import msgpack
+from typing import Final
 
 from ..memory.machine import Outcome
-from ..memory.record import Record, Version
+from ..memory.record import Version
 from ..proto.generated import admin_pb2, memory_pb2
 from . import wire
 from .ports import (
-    BareCommand, HelloReply, KeyRequest, MemberStatus, NodeStatus, Submission, SubmitResult, Wait,
+    BareCommand,
+    HelloReply,
+    KeyRequest,
+    MemberStatus,
+    NodeStatus,
+    Submission,
+    SubmitResult,
+    Wait,
 )  # fmt: skip
-
-_pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
-_unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
-_FIELDS: Final = len(Record._fields)
+from .rows import record_of, row_of
 
 WAITS: Final = {memory_pb2.WAIT_QUORUM: Wait.QUORUM, memory_pb2.WAIT_ALL: Wait.ALL}
 WAIT_NUMBERS: Final = {wait: number for number, wait in WAITS.items()}
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def row_of(record: Record | None) -> bytes:
-    """A record's canonical bytes; empty for none."""
-    return b"" if record is None else _pack(record)
-
-
-def record_of(row: bytes) -> Record | None:
-    """The record that a row holds; fields that a later release appended are left out."""
-    if not row:
-        return None
-    *fields, version = _unpack(row, use_list=False, strict_map_key=False)[:_FIELDS]
-    return Record(*fields, Version(*version))
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -64,9 +46,7 @@ def submission_from_wire(raw: memory_pb2.Submission) -> Submission:
 
 def bare_commands(raw: memory_pb2.Submission) -> list[BareCommand]:
     """The commands of a submission without a principal. Raises `ValueError` when names and bodies differ in number."""
-    return [
-        BareCommand(name.id, name.kind, content) for name, content in zip(raw.commands, raw.bodies, strict=True)
-    ]
+    return [BareCommand(name.id, name.kind, content) for name, content in zip(raw.commands, raw.bodies, strict=True)]
 
 
 def submit_result_to_wire(request: int, result: SubmitResult, leader: str) -> memory_pb2.SubmitResult:

@@ -2,7 +2,7 @@
 
 Pure: the node runs one on a thread of its own, and the simulator runs the same class. The state that a decision stands
 on is the projection with *layers* of changes above it. The newest layer takes the changes of what is decided; once it
-has grown, another one is begun. A layer is dropped when all of its entries are folded, for the projection has them then.
+has grown, another one is begun. A layer is dropped when all of its entries are folded: the projection has them then.
 Reading a projection that is ahead of a layer does no harm: the layer covers whatever it changed with something at least
 as new, or the layer above it does.
 """

@@ -44,7 +44,7 @@ class Driver:
         try:
             while self._inputs and not self._stopped:
                 self._take(self._inputs.popleft())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the core never raises: whatever this is, it is a bug)
             self._stopped = True
             self._fatal(f"the replication core failed: {error!r}")
         finally:

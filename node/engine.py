@@ -29,6 +29,7 @@ from .reading import Freshness, Readers, Reads, ReadsPort
 from .rights import OperatorRights
 from .rounds import Rounds, RoundsPort
 from .settings import MILLISECOND_US, Settings
+from .snapshot import SnapshotState
 from .startup import Opened
 from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Writer, WriterPort
 from .system import Clock, Entropy
@@ -102,7 +103,10 @@ class Engine:
         )
 
     def _rounds_port(self, opened: Opened) -> RoundsPort:
-        return RoundsPort(opened.projection.reader, self._context, self._lags, self._voter_matches, self._port.fatal)
+        def state() -> SnapshotState:
+            return SnapshotState(opened.projection.reader())
+
+        return RoundsPort(state, self._context, self._lags, self._voter_matches, self._port.fatal)
 
     def _new_writer(self, opened: Opened, identity: Identity) -> Writer:
         port = WriterPort(self._on_written, self._on_full, self._port.fatal)

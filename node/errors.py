@@ -7,7 +7,6 @@ caller catches holds what the error that was raised held.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any, Final
 
 import grpc
@@ -15,14 +14,23 @@ import grpc.aio
 
 from ..log.errors import LogError
 from ..memory.errors import (
-    Bug, Conflict, Invalid, NotLeader, OutcomeUnknown, Refused, Retry, TooLarge, Unavailable, VeridicalError,
+    Bug,
+    Conflict,
+    Invalid,
+    NotLeader,
+    OutcomeUnknown,
+    Refused,
+    Retry,
+    TooLarge,
+    Unavailable,
+    VeridicalError,
 )
 from ..proto.generated.failure_pb2 import Failure
 
 FAILURE_METADATA: Final = "veridical-failure-bin"
 UNPRINTABLE_REASON: Final = "the node has written what happened to its log"
 
-KINDS: Final[Mapping[type[VeridicalError], Failure.Kind]] = {
+KINDS: Final = {
     Bug: Failure.BUG,
     Retry: Failure.RETRY,
     NotLeader: Failure.NOT_LEADER,
@@ -33,9 +41,9 @@ KINDS: Final[Mapping[type[VeridicalError], Failure.Kind]] = {
     Conflict: Failure.CONFLICT,
     Unavailable: Failure.UNAVAILABLE,
 }
-ERRORS: Final[Mapping[Failure.Kind, type[VeridicalError]]] = {kind: error for error, kind in KINDS.items()}
+ERRORS: Final = {kind: error for error, kind in KINDS.items()}
 
-CODES: Final[Mapping[Failure.Kind, grpc.StatusCode]] = {
+CODES: Final = {
     Failure.BUG: grpc.StatusCode.INTERNAL,
     Failure.RETRY: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Failure.NOT_LEADER: grpc.StatusCode.FAILED_PRECONDITION,
@@ -51,7 +59,7 @@ CODES: Final[Mapping[Failure.Kind, grpc.StatusCode]] = {
 def failed(error: Exception) -> Failure:
     """The failure that stands for `error`: by its nearest class in the tree; anything outside the tree is a bug."""
     for kind in type(error).__mro__:
-        if kind in KINDS:
+        if issubclass(kind, VeridicalError) and kind in KINDS:
             fields = {name: value for name in _fields(kind) if (value := getattr(error, name)) is not None}
             return Failure(kind=KINDS[kind], **fields)
     if isinstance(error, LogError):
@@ -62,9 +70,7 @@ def failed(error: Exception) -> Failure:
 def raised(failure: Failure) -> VeridicalError:
     """The error that `failure` stands for, to be raised here. A kind of a later release is a bug to this one."""
     kind = ERRORS.get(failure.kind, Bug)
-    fields = {name: getattr(failure, name) for name in _fields(kind)}
-    if kind is NotLeader:
-        fields["leader"] = failure.leader or None
+    fields: dict[str, Any] = {name: getattr(failure, name) for name in _fields(kind)}
     return kind(**fields) if kind is not Bug else Bug(failure.reason)
 
 

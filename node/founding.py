@@ -80,7 +80,10 @@ async def place(
     hello: Hello,
     waiting: Callable[[str], None],
 ) -> Founded | Joined:
-    """Ask the peers (endpoint by name, this node may be among them) until the verdict is in; `waiting` hears why not yet."""
+    """Ask the peers (endpoint by name, this node may be among them) until the verdict is in.
+
+    `waiting` hears, at every attempt, why it is not.
+    """
     others = {name: endpoint for name, endpoint in peers.items() if name != me.name}
     pause = ATTEMPT_PAUSE_S
     while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +28,9 @@ class HealthPort:
 class Health:
     """Ten looks a second at the loop and the write under way, one at the disk (on a thread)."""
 
-    def __init__(self, data: Path | None, reserve_bytes: int, disk_timeout_us: int, clock: Clock, port: HealthPort) -> None:
+    def __init__(
+        self, data: Path | None, reserve_bytes: int, disk_timeout_us: int, clock: Clock, port: HealthPort
+    ) -> None:
         self._data = data
         self._reserve_bytes = reserve_bytes
         self._disk_timeout_us = disk_timeout_us
@@ -71,13 +72,12 @@ class Health:
 
 
 def _sizes(data: Path) -> tuple[int, int, int]:
-    log, projection = data / "log.db", data / "projection.db"
-    wal = _size(f"{log}-wal") + _size(f"{projection}-wal")
-    return shutil.disk_usage(data).free, _size(log), wal
+    wal = _size(data / "log.db-wal") + _size(data / "projection.db-wal")
+    return shutil.disk_usage(data).free, _size(data / "log.db"), wal
 
 
-def _size(path: Path | str) -> int:
+def _size(path: Path) -> int:
     try:
-        return os.stat(path).st_size
+        return path.stat().st_size
     except OSError:
         return 0

@@ -54,7 +54,7 @@ class DataDirectory:
         self.identity = identity
         self.key = key
         self._lock = lock
-        self._digest_secret: bytes | None = None
+        self._digest_secret = _loaded_digest_secret(path)
 
     @staticmethod
     def open(path: Path, name: str, cluster: str, entropy: Entropy) -> DataDirectory:
@@ -95,7 +95,7 @@ class DataDirectory:
         return self._digest_secret if known and known == self.identity.cluster_id else None
 
     def join_cluster(self, cluster_id: str) -> None:
-        """Remember the id of the cluster that this node belongs to. It may change while the log is empty, never after."""
+        """Remember the id of the cluster that this node belongs to. It may change only while the log is empty."""
         if self.identity.cluster_id != cluster_id:
             self._store(replace(self.identity, cluster_id=cluster_id))
 
@@ -113,10 +113,6 @@ class DataDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _load_digest_secret(self) -> None:
-        if self.path is not None and (self.path / "digest.key").exists():
-            self._digest_secret = load_seed(self.path / "digest.key")
-
     def _store(self, identity: Identity) -> None:
         if self.path is not None:
             _write_identity(self.path, identity)
@@ -132,14 +128,18 @@ def _opened(path: Path, name: str, cluster: str, entropy: Entropy, lock: int) ->
         key = KeyPair(load_seed(path / "node.key"))
     else:
         identity, key = _made(path, name, cluster, entropy)
-    directory = DataDirectory(path, identity, key, lock)
-    directory._load_digest_secret()
-    return directory
+    return DataDirectory(path, identity, key, lock)
+
+
+def _loaded_digest_secret(path: Path | None) -> bytes | None:
+    if path is None or not (path / "digest.key").exists():
+        return None
+    return load_seed(path / "digest.key")
 
 
 def _made(path: Path, name: str, cluster: str, entropy: Entropy) -> tuple[Identity, KeyPair]:
     if (path / "log.db").exists():
-        raise StartRefused(f"{path} holds a log but no identity.json: restore that file, or start with an empty directory")
+        raise StartRefused(f"{path} holds a log but no identity.json: restore it, or start with an empty directory")
     if not (path / "node.key").exists():
         create_seed(path / "node.key", entropy.bytes(SEED_BYTES))
     identity = Identity(entropy.bytes(NODE_ID_BYTES).hex(), name, cluster)

@@ -29,7 +29,7 @@ class Keyring:
         self._clock = clock
 
     def answer(self, request: KeyRequest) -> bytes:
-        """The key, sealed to the asker. Raises `Refused` for anyone but a member, `Unavailable` while it is not here."""
+        """The key, sealed to the asker. Raises `Refused` for anyone but a member, `Unavailable` without one."""
         member = self._members.member(request.node_id)
         if member is None or not self._proves(request, member):
             raise Refused("keys", "the digest key is handed to members of this cluster only")
@@ -46,8 +46,10 @@ class Keyring:
     async def obtain(self) -> None:
         """Ask the members, again and again, until one of them answers; then keep the key."""
         loop = asyncio.get_running_loop()
-        while (secret := await self._asked()) is None:
+        secret = await self._asked()
+        while secret is None:
             await asyncio.sleep(ASK_PAUSE_S)
+            secret = await self._asked()
         await loop.run_in_executor(None, self._directory.store_digest_secret, secret)
 
     async def _asked(self) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The members as this node sees them: where they live, what they are called, which keys they sign with, when they spoke.
+"""The members as this node sees them: where they live, how they are called, what they sign with, when they spoke.
 
 The configuration says who is a member. An endpoint is an attribute that may change at every restart, so that what this
 node was started with (`peers`, by name) goes before what the log says.

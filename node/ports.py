@@ -68,6 +68,7 @@ class Verb(StrEnum):
     RECALL = "recall"
     ALL = "all"
     HISTORY = "history"
+    PRUNABLE = "prunable"
     SCOPES = "scopes"
     COUNTS = "counts"
     DIGEST = "digest"
@@ -142,7 +143,7 @@ class KeyRequest:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """A member of the configuration as this node sees it; `match_index` and `applied_index` are known at the leader only."""
+    """A member of the configuration as this node sees it; `match_index` and `applied_index` are for leaders."""
 
     id: str
     name: str
@@ -155,7 +156,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """A node as it sees itself. `condition` is empty, or says why it does not serve (damaged, disk full, joining, ...)."""
+    """A node as it sees itself. `condition` is empty, or says why it does not serve (damaged, joining, ...)."""
 
     id: str
     name: str

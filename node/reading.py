@@ -220,8 +220,8 @@ class Reads:
         except (KeyError, TypeError, ValueError) as error:
             raise Invalid(request.verb.value, str(error)) from error
         except ProjectionError as error:
-            self._port.damaged(str(error))
-            raise Unavailable(f"this node cannot read its projection: {error}", (self._port.name(self._port.member),)) from error
+            self._port.damaged(f"the projection cannot be read: {error}")
+            raise Unavailable(f"this node cannot read its projection: {error}") from error
         position = found.position
         return ReadReply(
             found.value, position.epoch, position.index, found.now_us, found.scopes, self._port.member, age_us

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from ..memory.errors import NotLeader, OutcomeUnknown
 from ..memory.machine import Context
-from ..memory.state import State
 from ..replication.messages import Accepted, Declined, Propose
 from .admission import Admission, Bounds
 from .decider import Decider, Decision, Proposal
 from .driver import Driver
 from .metrics import Metrics
 from .ports import SubmitResult, Wait
+from .snapshot import SnapshotState
 from .system import Clock
 
 SECOND_US = 1_000_000
@@ -28,7 +28,7 @@ SECOND_US = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A submission at the leader. `proposed` says that it is on its way into the log, whatever becomes of its caller."""
+    """A submission at the leader. `proposed`: it is on its way into the log, whatever becomes of its caller."""
 
     proposal: Proposal
     wait: Wait
@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Desk:
-    """Where one epoch is decided, from the moment that all of its log is applied. The decider is made on its own thread."""
+    """Where one epoch is decided, from the moment that all of its log is applied. Its thread makes the decider."""
 
     context: Context
     after_index: int
@@ -58,11 +58,13 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class RoundsPort:
-    """What rounds ask of the node: the state to decide on (asked for on the decider's thread, once), what decisions need
-    beside it, whether the fold is too far behind, how far voters' logs match, and the end of everything.
+    """What rounds ask of the node.
+
+    The state to decide on (asked for once, on the decider's thread), what decisions need beside it (None: not yet),
+    whether the fold is too far behind, how far voters' logs match, and the end of everything.
     """
 
-    state: Callable[[], State]
+    state: Callable[[], SnapshotState]
     context: Callable[[int], Context | None]
     lags: Callable[[], bool]
     matches: Callable[[], dict[str, int]]
@@ -81,7 +83,7 @@ class Rounds:
         self._loop = asyncio.get_running_loop()
         self.admission: Admission[Waiting] = Admission(bounds, clock.elapsed_us())
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decider")
-        self._base: State | None = None
+        self._base: SnapshotState | None = None
         self._desk: Desk | None = None
         self._epoch: int | None = None
         self._paused = False
@@ -137,7 +139,8 @@ class Rounds:
     def lose(self, reason: str) -> None:
         """Leadership has ended: what was proposed is unknown, what waits was never tried."""
         self._epoch, self._desk, self._round_last = None, None, None
-        lost = [*self._unanswered, *self._unmatched, *(answer for round in self._proposing.values() for answer in round)]
+        proposing = [answer for round in self._proposing.values() for answer in round]
+        lost = [*self._unanswered, *self._unmatched, *proposing]
         self._unanswered.clear()
         self._unmatched.clear()
         self._proposing.clear()
@@ -197,7 +200,7 @@ class Rounds:
             decisions = await self._loop.run_in_executor(
                 self._thread, self._decided, desk, proposals, wall_us, applied_index
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (rules never raise: whatever this is, it is a bug)
             self._port.fatal(f"a decision failed: {error!r}")
             return
         self._deciding = None
@@ -212,9 +215,10 @@ class Rounds:
         """On the decider's thread."""
         if self._base is None:
             self._base = self._port.state()
-        if desk.decider is None:
-            desk.decider = Decider(self._base, desk.context, desk.after_index)
-        return desk.decider.decide(proposals, wall_us, applied_index)
+        with self._base.held():
+            if desk.decider is None:
+                desk.decider = Decider(self._base, desk.context, desk.after_index)
+            return desk.decider.decide(proposals, wall_us, applied_index)
 
     def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
         for waiting in batch:
@@ -297,6 +301,8 @@ class Rounds:
     def stop(self) -> None:
         """End the decider's thread. Blocks; not to be called on the loop."""
         self._thread.shutdown(wait=True)
+        if self._base is not None:
+            self._base.close()
 
 
 def first_id(proposal: Proposal) -> str:

@@ -46,7 +46,6 @@ ANONYMOUS = "anonymous"
 REROUTE_PAUSE_S = 0.02
 FOUNDING_CHECK_S = 1.0
 READY_AGE_LIMIT_US = 2 * SECOND_US
-DRAIN_PAUSE_S = 0.005
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
 
@@ -122,8 +121,7 @@ class Node:
                 while self._role.role is Role.LEADER and (reason := await self.transfer()):
                     self._log.warning("leadership cannot be handed over", reason=reason)
                     await asyncio.sleep(REROUTE_PAUSE_S)
-                while self._gate.commands:
-                    await asyncio.sleep(DRAIN_PAUSE_S)
+                await self._gate.empty.wait()
         except TimeoutError:
             self._log.warning("drained incompletely", commands=self._gate.commands)
 
@@ -136,7 +134,7 @@ class Node:
             self._say(f"damaged: {error}")
         except StartRefused as error:
             self._fatal(str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
             self._log.exception("the start failed")
             self._fatal(f"the start failed: {error!r}")
 
@@ -189,14 +187,14 @@ class Node:
 
     async def _watch_founding(self, found: Founded | Joined) -> None:
         """Until the first entry has come: was the cluster founded by other members than those this node saw?"""
-        settings, engine = self._settings, self._engine
-        assert engine is not None
+        engine = self._engine
+        assert engine is not None, "a founder without an engine"
         while engine.replica.last.index == 0:
             await asyncio.sleep(FOUNDING_CHECK_S)
             elsewhere = await self._other_history(found.cluster_id)
             if elsewhere and engine.replica.last.index == 0:
                 await asyncio.to_thread(self._directory.join_cluster, elsewhere)
-                self._fatal(f"{settings.cluster} was founded as {elsewhere} by others; start this node again to join it")
+                self._fatal(f"cluster {elsewhere} was founded without this node; start it again to join")
 
     async def _other_history(self, cluster_id: str) -> str:
         for name, endpoint in self._settings.peers.items():
@@ -257,7 +255,7 @@ class Node:
     # --- writes ---
 
     async def submit(self, submission: Submission, relayed: bool = False) -> SubmitResult:
-        """Decide, replicate, apply, answer. A node that does not lead relays to the leader unless it was `relayed` here.
+        """Decide, replicate, apply, answer. A node that does not lead passes it on, unless it was `relayed` here.
 
         Raises `TooLarge`, `Invalid`, `Refused`; `Retry` when too much waits; `NotLeader` only when `relayed`;
         `Unavailable` when nothing happened in time, `OutcomeUnknown` when something may have.
@@ -347,7 +345,7 @@ class Node:
         finally:
             path.tried = waiting.proposed
             if waiting.proposed and submission.wait is Wait.ALL:
-                path.reason, path.silent = "the write is in the log, but not every voter is known to hold it", self._silent()
+                path.silent = self._silent()
 
     async def _relayed(self, leader: str, submission: Submission, path: _Path) -> SubmitResult:
         remaining_us = path.deadline_us - self._clock.elapsed_us()
@@ -417,7 +415,7 @@ class Node:
         )  # fmt: skip
 
     def keys(self, request: KeyRequest) -> bytes:
-        """The digest key for a member that proves its node key, sealed to that key. Raises `Refused` for anyone else."""
+        """The digest key for a member that proves its node key, sealed to that key. Raises `Refused` for others."""
         return self._keyring.answer(request)
 
     # --- what is known ---
@@ -456,17 +454,21 @@ class Node:
         return not self._dead and self._health.alive
 
     async def ready(self, sync_timeout_us: int = 0) -> str:
-        """`/readyz`: empty when this node may be sent traffic, else why not. With a time-out it waits for that (`?sync`)."""
+        """`/readyz`: empty when this node may be sent traffic, else why not. With a time-out it waits (`?sync`)."""
         target = self._engine.replica.kernel.commit_index if self._engine else 0
         if not sync_timeout_us:
             return self._unready()
         try:
             async with asyncio.timeout(sync_timeout_us / SECOND_US):
-                while self._unready() or self.status().applied_index < target:
+                while self._unready() or self._applied_index < target:
                     await asyncio.sleep(REROUTE_PAUSE_S)
         except TimeoutError:
             return self._unready() or f"entry {target} is not applied yet"
         return ""
+
+    @property
+    def _applied_index(self) -> int:
+        return self._engine.replica.kernel.applied_index if self._engine else 0
 
     def _unready(self) -> str:
         if self._draining:

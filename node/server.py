@@ -1,4 +1,5 @@
 """The gRPC side of a node: thin services that turn calls into values, and values into answers."""
+# ruff: noqa: N802 - gRPC names methods as the .proto files do
 
 from __future__ import annotations
 
@@ -10,27 +11,43 @@ from typing import Any, Final, Protocol, TypeVar
 import grpc
 import grpc.aio
 import structlog
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from ..log.entry import Entry
+from ..log.seal import Seal
 from ..memory.errors import Invalid, Retry
-from ..proto.channel import MESSAGE_BYTES_LIMIT, SERVER_OPTIONS
+from ..proto.channel import SERVER_OPTIONS
 from ..proto.generated import (
-    admin_pb2, admin_pb2_grpc, memory_pb2, memory_pb2_grpc, replication_pb2, replication_pb2_grpc,
+    admin_pb2,
+    admin_pb2_grpc,
+    memory_pb2,
+    memory_pb2_grpc,
+    replication_pb2,
+    replication_pb2_grpc,
 )  # fmt: skip
-from ..replication.messages import Message
-from . import calls, wire
+from ..replication.messages import Message, ReadMode
+from . import calls, questions, wire
 from .errors import abort, failed
+from .grpc_health import HEALTH, serve_health
 from .ports import (
-    BareCommand, HelloReply, KeyRequest, NodeStatus, ReadReply, ReadRequest, Submission, SubmitResult, Wait,
+    BareCommand,
+    HelloReply,
+    KeyRequest,
+    NodeStatus,
+    ReadReply,
+    ReadRequest,
+    Submission,
+    SubmitResult,
+    Verb,
+    Wait,
 )  # fmt: skip
 
 SUBMISSIONS_PER_STREAM_LIMIT: Final = 1024
 BUNDLE_BYTES_LIMIT: Final = 1 << 20
 OVERLOAD_HINT_S: Final = 0.02
 LEADER_HINT_PERIOD_S: Final = 0.1
-HEALTH_PERIOD_S: Final = 0.5
-HEADROOM_BYTES: Final = 1 << 16
+BUCKETS_TIMEOUT_US: Final = 10_000_000
+EXPORT_BYTES: Final = 1 << 20
 
 SERVICES: Final = ("veridical.v1.Memory", "veridical.v1.Admin", "veridical.v1.Replication")
 
@@ -83,6 +100,10 @@ class Served(Protocol):
         """See `Node.ready`."""
         ...
 
+    async def export(self, first: int, max_bytes: int, last: int) -> tuple[Sequence[Entry], Sequence[Seal]]:
+        """See `Node.export`."""
+        ...
+
 
 class LeaderHint:
     """The leader's endpoint as this node last knew it: looked up a few times a second, not for every result."""
@@ -106,33 +127,37 @@ class LeaderHint:
 class Conversation:
     """One `Submit` stream: every submission is a task of its own, results leave in bundles of whatever is ready."""
 
-    def __init__(self, node: Served, hint: LeaderHint, context: Context, closing: asyncio.Event) -> None:
+    def __init__(self, node: Served, hint: LeaderHint, closing: asyncio.Event) -> None:
         self._node = node
         self._hint = hint
-        self._context = context
         self._closing = closing
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: deque[memory_pb2.SubmitResult] = deque()
         self._wake = asyncio.Event()
 
-    async def run(self) -> None:
-        """Serve until the caller ends the stream, or the node does and everything received is answered."""
-        await self._context.send_initial_metadata(())
-        writing = asyncio.ensure_future(self._write())
-        reading = asyncio.ensure_future(self._read())
+    async def bundles(
+        self, submissions: AsyncIterator[memory_pb2.Submissions]
+    ) -> AsyncIterator[memory_pb2.SubmitResults]:
+        """Until the caller ends the stream, or the node does; by then everything received is answered."""
+        reading = asyncio.ensure_future(self._read(submissions))
         closing = asyncio.ensure_future(self._closing.wait())
+        for ending in (reading, closing):
+            ending.add_done_callback(lambda _: self._wake.set())
         try:
-            await asyncio.wait({reading, writing, closing}, return_when=asyncio.FIRST_COMPLETED)
-            while self._tasks:
-                await asyncio.wait(self._tasks)
-            await self._write_waiting()
+            while True:
+                while self._results:
+                    yield self._bundle()
+                if (reading.done() or closing.done()) and not self._tasks:
+                    return
+                await self._wake.wait()
+                self._wake.clear()
         finally:
-            for task in (reading, writing, closing, *self._tasks):
+            for task in (reading, closing, *self._tasks):
                 task.cancel()
-            await asyncio.gather(reading, writing, closing, *self._tasks, return_exceptions=True)
+            await asyncio.gather(reading, closing, *self._tasks, return_exceptions=True)
 
-    async def _read(self) -> None:
-        while (bundle := await self._context.read()) is not grpc.aio.EOF:
+    async def _read(self, submissions: AsyncIterator[memory_pb2.Submissions]) -> None:
+        async for bundle in submissions:
             for submission in bundle.submissions:
                 self._begin(submission)
 
@@ -143,12 +168,16 @@ class Conversation:
             return
         task = asyncio.get_running_loop().create_task(self._answer(raw))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._wake.set()
 
     async def _answer(self, raw: memory_pb2.Submission) -> None:
         try:
             result = await self._result(raw)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
             self._put(memory_pb2.SubmitResult(request=raw.request, failure=_noted(error), leader=self._hint.endpoint()))
         else:
             self._put(calls.submit_result_to_wire(raw.request, result, self._hint.endpoint()))
@@ -167,20 +196,13 @@ class Conversation:
         self._results.append(result)
         self._wake.set()
 
-    async def _write(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._write_waiting()
-
-    async def _write_waiting(self) -> None:
-        while self._results:
-            bundle, size = memory_pb2.SubmitResults(), 0
-            while self._results and size < BUNDLE_BYTES_LIMIT:
-                result = self._results.popleft()
-                bundle.results.append(result)
-                size += result.ByteSize()
-            await self._context.write(bundle)
+    def _bundle(self) -> memory_pb2.SubmitResults:
+        bundle, size = memory_pb2.SubmitResults(), 0
+        while self._results and size < BUNDLE_BYTES_LIMIT:
+            result = self._results.popleft()
+            bundle.results.append(result)
+            size += result.ByteSize()
+        return bundle
 
 
 class MemoryService(memory_pb2_grpc.MemoryServicer):
@@ -193,16 +215,18 @@ class MemoryService(memory_pb2_grpc.MemoryServicer):
 
     async def Submit(
         self, request_iterator: AsyncIterator[memory_pb2.Submissions], context: Context
-    ) -> None:
-        """A conversation of submissions and results."""
-        await Conversation(self._node, self._hint, context, self._closing).run()
+    ) -> AsyncIterator[memory_pb2.SubmitResults]:
+        """A conversation of submissions and results. The headers say at once that it has begun."""
+        await context.send_initial_metadata(())
+        async for bundle in Conversation(self._node, self._hint, self._closing).bundles(request_iterator):
+            yield bundle
 
     async def Read(self, request: memory_pb2.ReadRequest, context: Context) -> memory_pb2.ReadReply:
         """One query, one answer."""
 
         async def answer() -> memory_pb2.ReadReply:
-            asked = calls.read_request_from_wire(request)
-            return calls.read_reply_to_wire(asked.verb, await self._node.read(asked))
+            asked = questions.read_request_from_wire(request)
+            return questions.read_reply_to_wire(asked.verb, await self._node.read(asked))
 
         return await _or_abort(context, answer)
 
@@ -234,6 +258,40 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 
         return await _or_abort(context, transfer)
 
+    async def Export(self, request: admin_pb2.ExportRequest, context: Context) -> AsyncIterator[admin_pb2.ExportReply]:
+        """The history from `first` to `last`, in chunks that end at a seal."""
+        try:
+            async for chunk in self._chunks(max(1, request.first), request.last or None):
+                yield chunk
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
+            _noted(error)
+            await abort(context, error)
+
+    async def _chunks(self, first: int, last: int | None) -> AsyncIterator[admin_pb2.ExportReply]:
+        status = self._node.status()
+        known = self._node.hello().configuration
+        yield admin_pb2.ExportReply(
+            cluster=status.cluster,
+            cluster_id=status.cluster_id,
+            configuration=None if known is None else wire.configuration_to_wire(known),
+        )
+        last = min(last or status.commit_index, status.commit_index)
+        while first <= last:
+            entries, seals = await self._node.export(first, EXPORT_BYTES, last)
+            if not entries:
+                return
+            yield admin_pb2.ExportReply(entries=map(wire.entry_to_wire, entries), seals=map(wire.seal_to_wire, seals))
+            first = entries[-1].index + 1
+
+    async def Buckets(self, request: admin_pb2.BucketsRequest, context: Context) -> admin_pb2.BucketsReply:
+        """The digests of this node's projection, as it stands."""
+
+        async def buckets() -> admin_pb2.BucketsReply:
+            reply = await self._node.read(ReadRequest(Verb.DIGEST, {}, ReadMode.LOCAL, BUCKETS_TIMEOUT_US))
+            return admin_pb2.BucketsReply(applied_index=reply.index, digests=reply.value.buckets)
+
+        return await _or_abort(context, buckets)
+
 
 class ReplicationService(replication_pb2_grpc.ReplicationServicer):
     """`veridical.v1.Replication`: what other members have to say comes in here; answers leave on our own streams."""
@@ -244,64 +302,33 @@ class ReplicationService(replication_pb2_grpc.ReplicationServicer):
 
     async def Exchange(
         self, request_iterator: AsyncIterator[replication_pb2.Parcel], context: Context
-    ) -> None:
+    ) -> AsyncIterator[replication_pb2.Parcel]:
         """Greet, then take messages until the stream ends."""
-        first = await context.read()
-        sender = await self._greeted(first, context)
+        parcels = aiter(request_iterator)
+        sender = await self._greeted(await anext(parcels, None), context)
         mine = replication_pb2.Greeting(cluster=self._cluster, node=self._node.node_id, receiver=sender)
-        await context.write(replication_pb2.Parcel(greeting=mine))
+        yield replication_pb2.Parcel(greeting=mine)
         receive = self._node.receive
         try:
-            while (parcel := await context.read()) is not grpc.aio.EOF:
+            async for parcel in parcels:
                 for message in parcel.messages:
                     receive(sender, wire.decode(message))
         except wire.Malformed as error:
             _log.warning("malformed message", peer=sender, reason=str(error))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
-    async def _greeted(self, first: Any, context: Context) -> str:
+    async def _greeted(self, first: replication_pb2.Parcel | None, context: Context) -> str:
         """Who speaks; ends the stream when it means another cluster or another node."""
-        if first is grpc.aio.EOF or not first.greeting.node:
+        greeting = replication_pb2.Greeting() if first is None else first.greeting
+        if not greeting.node:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first parcel carries no greeting")
-        greeting = first.greeting
         if greeting.cluster != self._cluster:
             reason = f"this node belongs to cluster {self._cluster!r}, not to {greeting.cluster!r}"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
         if greeting.receiver != self._node.node_id:
             reason = f"this is node {self._node.node_id}, not {greeting.receiver}"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
-        return str(greeting.node)
-
-
-class HealthService(health_pb2_grpc.HealthServicer):
-    """`grpc.health.v1.Health`: serving is what `/readyz` calls ready."""
-
-    def __init__(self, node: Served) -> None:
-        self._node = node
-
-    async def Check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
-        """The state of the whole node, or of one of its services."""
-        if request.service and request.service not in SERVICES:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {request.service!r} here")
-        return health_pb2.HealthCheckResponse(status=await self._state())
-
-    async def Watch(
-        self, request: health_pb2.HealthCheckRequest, context: Context
-    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """The state, and from then on every change of it."""
-        told = None
-        while True:
-            known = not request.service or request.service in SERVICES
-            state = await self._state() if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-            if state != told:
-                told = state
-                yield health_pb2.HealthCheckResponse(status=state)
-            await asyncio.sleep(HEALTH_PERIOD_S)
-
-    async def _state(self) -> health_pb2.HealthCheckResponse.ServingStatus:
-        unready = await self._node.ready()
-        response = health_pb2.HealthCheckResponse
-        return response.NOT_SERVING if unready else response.SERVING
+        return greeting.node
 
 
 class Server:
@@ -315,8 +342,8 @@ class Server:
         memory_pb2_grpc.add_MemoryServicer_to_server(MemoryService(node, self._closing), self._server)
         admin_pb2_grpc.add_AdminServicer_to_server(AdminService(node), self._server)
         replication_pb2_grpc.add_ReplicationServicer_to_server(ReplicationService(node, cluster), self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(node), self._server)
-        names = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        serve_health(node, SERVICES, self._server)
+        names = (*SERVICES, HEALTH, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.port = self._listen(address, credentials)
 

@@ -75,7 +75,7 @@ class Settings(BaseModel):
     peers: dict[str, str] = Field(default_factory=dict)
     write_quorum: int | None = None
     lease_reads: bool = False
-    """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); without this they are strong reads."""
+    """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); else they are strong reads."""
     timings: Timings = Timings()  # pyright: ignore[reportCallIssue]
     limits: Limits = Limits()  # pyright: ignore[reportCallIssue]
 

@@ -1,4 +1,4 @@
-"""Opening a node's files: the log is checked before anything rests on it, the projection is folded again if it must be."""
+"""Opening a node's files: the log is checked before anything rests on it, the projection is folded again if need be."""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ class Writer:
     ) -> None:
         self._store = store
         self._identity = identity
+        self._identified = False
         self._clock = clock
         self._port = port
         self._observe = observe
@@ -109,7 +110,7 @@ class Writer:
                     self._store_group(group)
             except LogFull:
                 self._order = Order.FULL
-            except Exception as error:  # whatever it was, what the disk holds is now unknown
+            except Exception as error:  # noqa: BLE001 (whatever it was, what the disk holds is now unknown)
                 post(self._loop, self._port.fatal, f"the log cannot be written: {error}")
                 return
             order, self._order = self._order, None
@@ -135,8 +136,9 @@ class Writer:
 
     def _store_group(self, group: Sequence[Persist]) -> None:
         self._began_us = began_us = self._clock.elapsed_us()
-        if self._store.identity is None and any(persist.entries for persist in group):
+        if not self._identified and any(persist.entries for persist in group):
             self._store.identify(self._identity)
+            self._identified = True
         self._store.write_many([_write(persist) for persist in group])
         if self._simulated_fsync_s:
             time.sleep(self._simulated_fsync_s)
@@ -266,7 +268,7 @@ class Applier:
         try:
             while (target := self._next_target()) is not None:
                 self._fold_to(target)
-        except Exception as error:  # a fold that fails once fails always: stop, and be folded again at the next start
+        except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
 
     def _next_target(self) -> int | None:

@@ -14,7 +14,7 @@ NANOSECONDS_A_MICROSECOND = 1000
 
 
 class Clock(Protocol):
-    """Two readings in microseconds: elapsed time, by which leases and deadlines are judged, and wall time, which is data."""
+    """Two readings in microseconds: elapsed time, by which leases are judged; wall time, which is data."""
 
     def elapsed_us(self) -> int:
         """Microseconds since some fixed moment of this machine's run; never goes back, also runs while suspended."""

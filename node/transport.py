@@ -1,8 +1,8 @@
 """How a node reaches the others over gRPC: one long-lived stream of parcels to each, and calls beside it.
 
-A slow or dead peer costs its own queue and nothing else: `send` never waits, the queue is bounded, and what does not fit
-is dropped, oldest first, because the newest message is the one that still matters. Messages that carry entries travel
-in a lane of their own, so that a heartbeat never waits behind megabytes.
+A slow or dead peer costs its own queue and nothing else: `send` never waits, the queue is bounded, and what does not
+fit is dropped, oldest first, because the newest message is the one that still matters. Messages that carry entries
+travel in a lane of their own, so that a heartbeat never waits behind megabytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -26,7 +26,7 @@ from ..proto.channel import open_channel
 from ..proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2_grpc, replication_pb2, replication_pb2_grpc
 from ..proto.submissions import StreamBroken, SubmissionStream
 from ..replication.messages import Append, Fetched, Message
-from . import calls, wire
+from . import calls, questions, wire
 from .errors import failure_of, raised
 from .ports import HelloReply, KeyRequest, ReadReply, ReadRequest, Submission, SubmitResult
 
@@ -100,7 +100,7 @@ class Outbox:
 
 
 def weight_of(message: Message) -> int:
-    """What a message weighs against the bounds, in bytes: more than `MESSAGE_WEIGHT_BYTES` only if it carries entries."""
+    """What a message weighs against the bounds, in bytes: over `MESSAGE_WEIGHT_BYTES` only if it carries entries."""
     if isinstance(message, Append | Fetched):
         return MESSAGE_WEIGHT_BYTES + sum(entry.size_bytes for entry in message.entries)
     return MESSAGE_WEIGHT_BYTES
@@ -250,20 +250,9 @@ class GrpcTransport:
         """See `Transport`."""
         peer = self._reached(member)
         memory: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(peer.channel)
-        raw = calls.read_request_to_wire(request)
+        raw = questions.read_request_to_wire(request)
         reply = await _answered(member, lambda: memory.Read(raw, timeout=request.timeout_us / SECOND_US))
-        return calls.read_reply_from_wire(request, reply)
-
-    async def pages(self, member: str, request: ReadRequest) -> AsyncIterator[ReadReply]:
-        """A long answer of that member, page by page."""
-        peer = self._reached(member)
-        memory: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(peer.channel)
-        raw = calls.read_request_to_wire(request)
-        try:
-            async for page in memory.Stream(raw, timeout=request.timeout_us / SECOND_US):
-                yield calls.read_reply_from_wire(request, page)
-        except grpc.aio.AioRpcError as error:
-            raise _raised(error, member) from error
+        return questions.read_reply_from_wire(request.verb, reply)
 
     async def hello(self, endpoint: str, timeout_us: int) -> HelloReply:
         """See `Transport`."""

@@ -26,7 +26,7 @@ SYSTEM_KINDS = frozenset({ELECTED, CONFIGURED})
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """What an envelope is checked against: this cluster, its limits, and the keys of members (they may sign for others)."""
+    """What an envelope is checked against: this cluster, its limits, the keys of members (they may sign for others)."""
 
     cluster_id: str
     limits: Limits
@@ -34,7 +34,7 @@ class Border:
 
 
 def verified(submission: Submission, border: Border) -> Proposal:
-    """The envelope, read and verified. Raises `TooLarge`, `Invalid` and `Refused` (rules: signature, cluster, on-behalf)."""
+    """The envelope, read and verified. Raises `TooLarge`, `Invalid`, `Refused` (signature, cluster, on-behalf)."""
     check_size(submission, border.limits)
     try:
         envelope = Envelope.parse(submission.envelope)

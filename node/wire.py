@@ -14,10 +14,22 @@ from ..log.canonical import NotCanonical
 from ..log.configuration import Configuration, Member, QuorumError
 from ..log.entry import COMMANDS_PER_ENVELOPE_LIMIT, Entry, Position
 from ..log.seal import Seal
-from ..proto.generated import log_pb2, replication_pb2 as wire
+from ..proto.generated import log_pb2
+from ..proto.generated import replication_pb2 as wire
 from ..replication.messages import (
-    Append, Appended, Fenced, Fetch, Fetched, Handover, Heartbeat, HeartbeatReply, Message, QuorumQuery, QuorumState,
-    ReadIndexQuery, ReadIndexReply,
+    Append,
+    Appended,
+    Fenced,
+    Fetch,
+    Fetched,
+    Handover,
+    Heartbeat,
+    HeartbeatReply,
+    Message,
+    QuorumQuery,
+    QuorumState,
+    ReadIndexQuery,
+    ReadIndexReply,
 )
 
 HASH_BYTES = 32

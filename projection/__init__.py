@@ -1,1 +1,1 @@
-"""History folded into SQLite: rows, versions, full text and digests, always at one index of the log, and always foldable again."""
+"""History folded into SQLite: rows, versions, full text and digests, at one index of the log, and foldable again."""

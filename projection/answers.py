@@ -13,7 +13,7 @@ class ReadPoint(NamedTuple):
     """The state that was read: entry `index` of `epoch`, judged at `now_us`, never earlier than that entry's time."""
 
     epoch: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     now_us: int
 
 
@@ -76,7 +76,7 @@ class HistoryPage(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A recalled record. `score` orders; `relevance` is its lexical part, 0 to 1; `lanes` are the raw scores behind it."""
+    """A recalled record. `score` orders; `relevance` (0 to 1) is its lexical part; `lanes` hold raw scores."""
 
     record: Record
     score: float
@@ -85,7 +85,7 @@ class Hit(NamedTuple):
 
 
 class Recalled(NamedTuple):
-    """The answer to a recall, best first. `scopes`: those searched (None: all of them); `notices` say what was left aside."""
+    """The answer to a recall, best first. `scopes`: those searched (None: all); `notices` say what was left aside."""
 
     point: ReadPoint
     hits: tuple[Hit, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -32,7 +32,7 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 @contextmanager
-def translated(file: str) -> Iterator[None]:
+def translated(file: str) -> Generator[None]:
     """Raise `ProjectionDamaged` or `ProjectionFull` in the place of SQLite's own words for them."""
     try:
         yield

@@ -10,13 +10,13 @@ import sqlite3
 from collections import Counter
 from typing import Any
 
+from ..log.entry import Entry
 from ..memory.digest import BUCKETS, DIGEST_BYTES, bucket, contender_digest, rejection_digest, retraction_digest
 from ..memory.record import VERIFIED, PastVersion, Record
 from ..memory.state import Workspace
 from ..memory.window import first_id
 from . import schema
 from .fulltext import WordChanges
-from ..log.entry import Entry
 from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past
 from .scopes import ScopeNumbers
 from .state import STANDING, StoredState
@@ -42,7 +42,7 @@ class Fold:
         self.present: dict[bytes, Held | None] = {}
 
     def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
-        """Write everything, inside the caller's transaction, as the state after entry `last`; returns where it stands."""
+        """Write everything, inside the caller's transaction, as the state after `last`; returns where that stands."""
         for id, record in self._workspace.records.items():
             self._take(id, record)
         self._write_records(connection)

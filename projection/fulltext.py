@@ -1,8 +1,8 @@
 """The full-text index: what a batch changes in it, and whether it still says what the records say.
 
-The index holds no text of its own (`content=''`): to take a row out, FTS5 is given the words that were put in, which are
-a pure function of the record. A sample of one record in 64 is indexed once more by the same tokenizer; there it costs
-next to nothing to ask how common a word is.
+The index holds no text of its own (`content=''`): to take a row out, FTS5 is given the words that were put in, which
+are a pure function of the record. A sample of one record in 64 is indexed once more by the same tokenizer; there it
+costs next to nothing to ask how common a word is.
 """
 
 from __future__ import annotations

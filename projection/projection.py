@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -15,6 +15,7 @@ from ..memory.state import Workspace
 from . import schema
 from .errors import FoldOrder, translated
 from .fold import Fold
+from .integrity import Finding, findings
 from .reader import Reader
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
@@ -38,8 +39,8 @@ class History(Protocol):
 class Projection:
     """The one writer of a projection. `reader` gives as many readers as there are threads that want one.
 
-    `started_over` says why the file was begun anew at `open` (it was missing, older than the schema, or damaged), else it
-    is empty; whoever opened it then folds history again, with `catch_up` or `apply`.
+    `started_over` says why the file was begun anew at `open` (it was missing, of another schema, or damaged), else
+    it is empty; whoever opened it then folds history again, with `catch_up` or `apply`.
     """
 
     def __init__(self, database: Database, connection: sqlite3.Connection, started_over: str) -> None:
@@ -103,12 +104,13 @@ class Projection:
         self._check_order(new)
         try:
             with translated(self._database.path), transaction(self._connection, "BEGIN IMMEDIATE"):
-                fold = Fold(self._evolved(new), self._state, self._scopes)
+                workspace = self._evolved(new)
+                fold = Fold(workspace, self._state, self._scopes)
                 standing = fold.write(self._connection, new[-1])
         except BaseException:
             self._begin()
             raise
-        self._state.advance(standing, fold.present)
+        self._state.advance(standing, fold.present, workspace)
         self._bound_journal()
 
     def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:
@@ -124,6 +126,15 @@ class Projection:
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time."""
         return Reader(self._database.reader(), self._database.path)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong with the file, while it is looked for; nothing when all is well. `apply` waits meanwhile."""
+        connection = self._database.inspector()
+        try:
+            connection.execute("BEGIN")
+            yield from findings(connection)
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Give the file back. Readers are closed by whoever took them."""
@@ -144,8 +155,10 @@ class Projection:
 
     def _evolved(self, entries: Sequence[Entry]) -> Workspace:
         workspace = Workspace(self._state)
-        for entry in entries:
-            _evolve(workspace, entry)
+        items = [_unpack(entry.events) for entry in entries]
+        self._state.expect({id for item in items for id in _records_of(item)})
+        for entry, item in zip(entries, items, strict=True):
+            _evolve(workspace, entry, item)
         return workspace
 
     def _bound_journal(self) -> None:
@@ -162,7 +175,15 @@ class Projection:
             self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
 
-def _evolve(workspace: Workspace, entry: Entry) -> None:
+def _records_of(items: Sequence[Any]) -> Iterator[bytes]:
+    """The records that an entry's events name: the second field of most events is one."""
+    for item in items:
+        for event in item[1:] if isinstance(item, list) else ():
+            if isinstance(event, list) and len(event) > 1 and isinstance(event[1], bytes):
+                yield event[1]
+
+
+def _evolve(workspace: Workspace, entry: Entry, items: Sequence[Any]) -> None:
     """Fold one entry. Its bytes were checked before it came into the log, so they are read without another check."""
     _, _, author, _, on_behalf, heads = _unpack(entry.envelope)
     evolve_entry(
@@ -172,7 +193,7 @@ def _evolve(workspace: Workspace, entry: Entry) -> None:
         entry.time_us,
         None if on_behalf else author,
         [(id, kind) for id, kind, _ in heads],
-        _unpack(entry.events),
+        items,
         [None if body is None else body[SALT_BYTES:] for body in entry.bodies],
     )
 

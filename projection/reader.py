@@ -1,31 +1,49 @@
 """Reading a projection: one connection that cannot write, one consistent state for each question.
 
-No question leaves a transaction open behind it. What is too long for one answer comes in pages, each with its own index,
-so that nobody who reads slowly can keep the write-ahead log from being emptied.
+No question leaves a transaction open behind it. What is too long for one answer comes in pages, each with its own
+index, so that nobody who reads slowly can keep the write-ahead log from being emptied.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Final
 
+import msgpack
+
 from ..log.entry import Position
-from ..memory.digest import BUCKETS, DIGEST_BYTES, combined
-from ..memory.events import EXPIRED, SUPERSEDED
-from ..memory.lifecycle import HALF_LIFE_US, is_expired, is_prunable
+from ..memory.digest import BUCKETS, DIGEST_BYTES
+from ..memory.errors import Invalid, TooLarge
+from ..memory.events import EXPIRED
+from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.record import PastVersion, Record, Version
-from . import recall, schema
+from . import schema
 from .answers import (
-    ANYTHING, AsOf, Counts, Filters, Found, HistoryItem, HistoryPage, Page, ReadPoint, Recalled, Records, ScopeRecords,
+    ANYTHING,
+    Counts,
+    Filters,
+    Found,
+    HistoryItem,
+    HistoryPage,
+    Hit,
+    Page,
+    ReadPoint,
+    Recalled,
+    Records,
+    ScopeRecords,
 )  # fmt: skip
 from .errors import translated
 from .filters import Conditions
-from .integrity import Finding, findings
-from .rows import past_of, record_of
+from .recall import Search
+from .rows import pack, past_of, record_of, unpack
+from .schema import EVER_SINCE, FOREVER
+from .scopes import ScopeCount
 from .state import StoredState
+from .terms import terms
 
 PAGE_LIMIT: Final = 1_000
 GET_LIMIT: Final = 1_000
@@ -46,7 +64,7 @@ class Reader(StoredState):
         self._connection.close()
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Generator[None]:
         """All that is asked inside is answered from one state. Keep it short: the write-ahead log grows meanwhile."""
         with translated(self._file):
             if self._depth == 0:
@@ -73,56 +91,207 @@ class Reader(StoredState):
     # --- single records -----------------------------------------------------------------------------------------------
 
     def get(
-        self, id: bytes, now_us: int, as_of: AsOf | None = None, valid_at_us: int | None = None
+        self, id: bytes, now_us: int, *, as_of_us: int | None = None, valid_at_us: int | None = None
     ) -> tuple[ReadPoint, Found | None]:
         """`get_many` of one id."""
-        point, (found,) = self.get_many([id], now_us, as_of, valid_at_us)
+        point, (found,) = self.get_many([id], now_us, as_of_us=as_of_us, valid_at_us=valid_at_us)
         return point, found
 
     def get_many(
-        self, ids: Sequence[bytes], now_us: int, as_of: AsOf | None = None, valid_at_us: int | None = None
+        self, ids: Sequence[bytes], now_us: int, *, as_of_us: int | None = None, valid_at_us: int | None = None
     ) -> Records:
         """The records of those ids, rejected ones included, expired ones not.
 
-        `as_of`: what was held at that moment of recorded time. `valid_at_us`: of the values held (then), the one that was
-        true at that moment of valid time, which may be one that was superseded since. At most 1 000 ids.
+        `as_of_us`: what was held at that recorded time. `valid_at_us`: of the values held (then), the one that was true
+        at that valid time, which may be one that was superseded since. At most 1 000 ids.
         """
         if len(ids) > GET_LIMIT:
-            raise ValueError(f"{len(ids)} ids in one question; at most {GET_LIMIT}")
+            raise TooLarge("ids", len(ids), GET_LIMIT, "ids")
         with self.snapshot():
             point = self.point(now_us)
-            return Records(point, tuple(self._found(id, point.now_us, as_of, valid_at_us) for id in ids))
+            judged_us = point.now_us if as_of_us is None else as_of_us
+            return Records(point, tuple(self._found(id, judged_us, as_of_us, valid_at_us) for id in ids))
 
-    def _found(self, id: bytes, now_us: int, as_of: AsOf | None, valid_at_us: int | None) -> Found | None:
-        record = self.record(id) if as_of is None else self._held_at(id, as_of)
-        judged_us = now_us if as_of is None or as_of.time_us is None else as_of.time_us
+    def _found(self, id: bytes, judged_us: int, as_of_us: int | None, valid_at_us: int | None) -> Found | None:
+        record = self.record(id)
+        if as_of_us is not None and (record is None or record.updated_at_us > as_of_us):
+            record = self._held_at(id, as_of_us)
         if record is None or is_expired(record, judged_us):
             return None
-        if valid_at_us is not None:
-            record = self._true_at(record, valid_at_us)
-        if record is None:
-            return None
-        return Found(record, self._corrections(record) if record.corrections_count else ())
+        corrections = self._superseded(record, CORRECTIONS_LIMIT if valid_at_us is None else record.corrections_count)
+        if valid_at_us is None:
+            return Found(record, corrections)
+        covering = [version for version in (*_records(corrections), record) if _covers(version, valid_at_us)]
+        true_then = max(covering, key=_beginning, default=None)
+        return None if true_then is None else Found(true_then, self._superseded(true_then, CORRECTIONS_LIMIT))
 
-    def _held_at(self, id: bytes, as_of: AsOf) -> Record | None:
-        present = self.record(id)
-        if present is not None and _begun(present, as_of):
-            return present
-        versions = [past for past in self._pasts(id) if _begun(past.record, as_of) and not _ended(past, as_of)]
-        return versions[-1].record if versions else None
+    def _held_at(self, id: bytes, as_of_us: int) -> Record | None:
+        row = self._row(schema.GET_PAST_AT, id, as_of_us, as_of_us)
+        return past_of(row[0]).record if row else None
 
-    def _true_at(self, record: Record, valid_at_us: int) -> Record | None:
-        """Of a record and the values it superseded, the one whose interval began last of those that cover the moment."""
-        earlier = [past.record for past in self._pasts(record.id) if past.ended_by == SUPERSEDED]
-        held = [version for version in earlier if version.version < record.version]
-        covering = [version for version in (*held, record) if _covers(version, valid_at_us)]
-        return max(covering, key=_beginning, default=None)
+    def _superseded(self, record: Record, limit: int) -> tuple[PastVersion, ...]:
+        """The values that this one superseded, oldest first; not those of an earlier life, forgotten or pruned."""
+        if not record.corrections_count:
+            return ()
+        parameters = (record.id, record.version.index, min(limit, record.corrections_count))
+        rows = self._connection.execute(schema.GET_SUPERSEDED, parameters).fetchall()
+        pasts = [past_of(body) for (body,) in reversed(rows)]
+        return tuple(past for past in pasts if past.record.created_at_us == record.created_at_us)
 
-    def _corrections(self, record: Record) -> tuple[PastVersion, ...]:
-        rows = self._connection.execute(
-            schema.GET_CORRECTIONS, (record.id, SUPERSEDED, record.version.index, CORRECTIONS_LIMIT)
-        ).fetchall()
-        return tuple(past_of(body) for (body,) in reversed(rows))
+    def history(self, id: bytes, now_us: int, *, limit: int = 100, before: Version | None = None) -> HistoryPage:
+        """What was held under that id, newest first, forgotten values included. At most 1 000 items a page."""
+        with self.snapshot():
+            point = self.point(now_us)
+            present = self.record(id) if before is None else None
+            items = [] if present is None else [_present_item(present, point.now_us)]
+            size = _page_size(limit)
+            newest = before or Version(0, FOREVER, FOREVER)
+            rows = self._connection.execute(schema.GET_PASTS_BEFORE, (id, newest.index, newest.place, size)).fetchall()
+            items += [_past_item(past_of(body)) for (body,) in rows]
+            more = len(items) > size or len(rows) == size
+            shown = tuple(items[:size])
+            return HistoryPage(point, shown, shown[-1].record.version if more else None)
 
-    def _pasts(self, id: bytes) -> list[PastVersion]:
-        return [past_of(body) for _, body in self._connection.execute(schema.GET_PASTS, (id,)).fetchall()]
+    # --- many records -------------------------------------------------------------------------------------------------
+
+    def recall(self, query: str, now_us: int, *, k: int = 5, filters: Filters = ANYTHING) -> Recalled:
+        """At most `k` records that answer the query, best first (see `recall.py`). Any text is a valid query."""
+        if not 1 <= k <= RECALL_LIMIT:
+            raise Invalid("k", f"{k} is not between 1 and {RECALL_LIMIT}")
+        asked = terms(query)
+        with self.snapshot():
+            standing, point = self.standing(), self.point(now_us)
+            conditions = self._conditions(filters, point.now_us)
+            hits: list[Hit] = []
+            notices = list(asked.notices)
+            if asked.phrases and not conditions.is_empty:
+                search = Search(self._connection, conditions, standing.searchable, point.now_us)
+                hits, choice = search.hits(asked.phrases, k)
+                notices += choice.notices
+            return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
+
+    def page(self, now_us: int, *, filters: Filters = ANYTHING, after: bytes = b"", limit: int = PAGE_LIMIT) -> Page:
+        """The next of all records that have not expired, rejected ones included, in the order of their ids."""
+        with self.snapshot():
+            point = self.point(now_us)
+            conditions = self._conditions(filters, point.now_us)
+            size = _page_size(limit)
+            rows = self._connection.execute(
+                _PAGE.format(conditions=conditions.sql), (after, *conditions.parameters, size)
+            ).fetchall()
+            records = tuple(record_of(body) for (body,) in rows)
+            return Page(point, records, records[-1].id if len(rows) == size else None, conditions.unknown_scopes)
+
+    def all(self, now_us: int, *, filters: Filters = ANYTHING, page_records: int = PAGE_LIMIT) -> Iterator[Page]:
+        """Every page after the other, each at its own index: changes meanwhile are seen where it was not yet passed."""
+        page = self.page(now_us, filters=filters, limit=page_records)
+        yield page
+        while page.after is not None:
+            page = self.page(now_us, filters=filters, after=page.after, limit=page_records)
+            yield page
+
+    def prunable(self, now_us: int, *, half_life: int = HALF_LIFE_US, limit: int = BATCH_IDS_LIMIT) -> list[bytes]:
+        """Ids of records that a prune decided now would remove, at most `limit`, in the order of their making."""
+        with self.snapshot():
+            now_us = self.point(now_us).now_us
+            parameters = (now_us, PRUNE_SUPPORT, PRUNE_CONFIDENCE_PPM)
+            found: list[bytes] = []
+            for (body,) in self._connection.execute(_FADING, parameters):
+                record = record_of(body)
+                if is_prunable(record, now_us, half_life):
+                    found.append(record.id)
+                if len(found) == limit:
+                    break
+            return found
+
+    def _conditions(self, filters: Filters, now_us: int) -> Conditions:
+        known: dict[str, ScopeCount] = {}
+        for name in filters.scopes or ():
+            row = self._row(schema.GET_SCOPE, name)
+            if row is not None and row[2]:
+                known[name] = ScopeCount(*row)
+        return Conditions.of(filters, now_us, known)
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    def scopes(self) -> tuple[ScopeRecords, ...]:
+        """Every scope that holds records, by name."""
+        rows = self._connection.execute(schema.GET_SCOPES).fetchall()
+        return tuple(ScopeRecords(name, records) for _, name, records in rows)
+
+    def counts(self) -> Counts:
+        """How much there is. Reads every row of some indexes: milliseconds for each 100 000 records."""
+        with self.snapshot():
+            tables = ("record", "past", "rejection", "command")
+            records, past, rejections, commands = (self._count(table) for table in tables)
+            return Counts(records, self.standing().searchable, past, rejections, commands, len(self.scopes()))
+
+    def buckets(self) -> tuple[ReadPoint, tuple[bytes, ...]]:
+        """256 digests of 32 bytes: of all rows whose record's id begins with that byte (PROTOCOL § 9)."""
+        with self.snapshot():
+            stored = dict(self._connection.execute(schema.GET_BUCKETS).fetchall())
+            return self.point(0), tuple(stored.get(number, bytes(DIGEST_BYTES)) for number in range(BUCKETS))
+
+    def digest(self) -> bytes:
+        """One digest of all records and what belongs to them: equal index, equal digest, on every node. 32 bytes."""
+        return sha256(b"".join(self.buckets()[1])).digest()
+
+    def state_digest(self) -> bytes:
+        """One digest of everything, also of outcomes, settings and window: that of `memory.state.MemoryState`.
+
+        Reads every remembered command: a second or two for each million.
+        """
+        with self.snapshot():
+            standing = self.standing()
+            state = sha256(b"".join(self.buckets()[1]) + _packer.pack_array_header(4))
+            state.update(_packer.pack_array_header(self._count("command")))
+            for id, outcome in self._connection.execute("SELECT id, outcome FROM command ORDER BY id"):
+                state.update(_packer.pack_array_header(2) + pack(id) + outcome)
+            settings = [(name, unpack(value)) for name, value in self._connection.execute(_SETTINGS)]
+            state.update(pack(settings) + pack(standing.window) + pack(standing.time_us))
+            return state.digest()
+
+    def _count(self, table: str) -> int:
+        return self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+_packer: Final = msgpack.Packer()
+_SETTINGS: Final = "SELECT name, value FROM setting ORDER BY name"
+_PAGE: Final = """
+SELECT content.body FROM record JOIN content ON content.number = record.number
+WHERE record.id > ? AND {conditions} ORDER BY record.id LIMIT ?
+"""
+_FADING: Final = """
+SELECT content.body FROM record JOIN content ON content.number = record.number
+WHERE NOT record.pinned AND (record.expiry_us <= ? OR record.support < ? AND record.confidence_ppm < ?)
+ORDER BY record.number
+"""
+
+
+def _page_size(limit: int) -> int:
+    if limit < 1:
+        raise Invalid("limit", "is less than 1")
+    return min(limit, PAGE_LIMIT)
+
+
+def _records(pasts: Sequence[PastVersion]) -> list[Record]:
+    return [past.record for past in pasts]
+
+
+def _covers(record: Record, moment_us: int) -> bool:
+    begun = record.valid_from_us is None or record.valid_from_us <= moment_us
+    return begun and (record.valid_to_us is None or moment_us < record.valid_to_us)
+
+
+def _beginning(record: Record) -> tuple[int, Version]:
+    return (EVER_SINCE if record.valid_from_us is None else record.valid_from_us, record.version)
+
+
+def _present_item(record: Record, now_us: int) -> HistoryItem:
+    if is_expired(record, now_us):
+        return HistoryItem(record, record.expiry_us, EXPIRED, "")
+    return HistoryItem(record, None, "", "")
+
+
+def _past_item(past: PastVersion) -> HistoryItem:
+    return HistoryItem(past.record, past.until_us, past.ended_by, past.reason)

@@ -1,9 +1,9 @@
 """Recall: candidates by words under hard filters, then one rank for all (MEMORY § 7).
 
 Two candidate lists come out of one pass over the full-text hits, the verified and the others, so that no flood of
-candidates can push the verified out before they are ranked. Words that are in a large share of all records are not looked
-at when rarer ones were asked for; when only such words were asked for, the newest hits are looked at and no others, so
-that no question takes longer than its budget.
+candidates can push the verified out before they are ranked. Words that are in a large share of all records are not
+looked at when rarer ones were asked for; when only such words were asked for, the newest hits are looked at and no
+others, so that no question takes longer than its budget.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from ..memory.ranking import normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
 from . import schema, terms
-from .answers import Filters, Hit
+from .answers import Hit
 from .filters import Conditions
 from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
@@ -34,15 +34,15 @@ SMALL_SCOPE_RECORDS: Final = 4_096
 SMALL_SCOPE_BUDGET: Final = 131_072
 
 _BM25: Final = f"bm25(words, {', '.join(map(str, FULL_TEXT_WEIGHTS))})"
-_RANKED: Final = """
+_RANKED: Final = f"""
 WITH hit AS MATERIALIZED (
-    SELECT record.number AS number, record.id AS id, record.trust AS trust, {bm25} AS score
+    SELECT record.number AS number, record.id AS id, record.trust AS trust, {_BM25} AS score
     FROM words JOIN record ON record.number = words.rowid
-    WHERE words MATCH ? AND {conditions}
+    WHERE words MATCH ? AND {{conditions}}
 )
-SELECT * FROM (SELECT number, score FROM hit WHERE trust = 1 ORDER BY score, id LIMIT ?)
+SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[VERIFIED]} ORDER BY score, id LIMIT ?)
 UNION ALL
-SELECT * FROM (SELECT number, score FROM hit WHERE trust = 0 ORDER BY score, id LIMIT ?)
+SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[CANDIDATE]} ORDER BY score, id LIMIT ?)
 """
 _NEWEST: Final = """
 SELECT record.number FROM words JOIN record ON record.number = words.rowid
@@ -96,7 +96,7 @@ class Search:
         return self._by_words(choice, slice) if choice.ranked else self._newest(choice)
 
     def _by_words(self, choice: Choice, slice: int) -> Candidates:
-        sql = _RANKED.format(bm25=_BM25, conditions=self._conditions.sql)
+        sql = _RANKED.format(conditions=self._conditions.sql)
         parameters = (self._within_scope(choice.expression), *self._conditions.parameters, slice, slice)
         return Candidates("words", {number: -score for number, score in self._connection.execute(sql, parameters)})
 
@@ -108,12 +108,47 @@ class Search:
                 scores[number] += weight
         return Candidates("newest", dict(scores))
 
-    def _newest_hits(self, phrase: str) -> Iterable[int]:
+    def _newest_hits(self, phrase: str) -> set[int]:
         sql = _NEWEST.format(conditions=self._conditions.sql)
-        expression = self._within_scope(phrase)
-        for slice in (expression, f'({expression}) AND marks : "{VERIFIED_MARK}"'):
-            rows = self._connection.execute(sql, (slice, *self._conditions.parameters, NEWEST_HITS)).fetchall()
-            yield from (number for (number,) in rows)
+        anywhere = self._within_scope(phrase)
+        verified = f'({anywhere}) AND marks : "{VERIFIED_MARK}"'
+        return {
+            number
+            for expression in (anywhere, verified)
+            for (number,) in self._connection.execute(sql, (expression, *self._conditions.parameters, NEWEST_HITS))
+        }
 
     def _within_scope(self, expression: str) -> str:
         return f"({expression}) AND {self._conditions.scope_expression}" if self._is_small_scope else expression
+
+    # --- rank ---------------------------------------------------------------------------------------------------------
+
+    def _ranked(self, candidates: Candidates) -> list[Hit]:
+        relevances = dict(zip(candidates.scores, normalised(list(candidates.scores.values())), strict=True))
+        return [
+            self._hit(record, relevances[number], {candidates.lane: candidates.scores[number]})
+            for number, record in self._records(candidates.scores)
+        ]
+
+    def _records(self, numbers: Iterable[int]) -> list[tuple[int, Record]]:
+        rows = self._connection.execute(_BODIES, (json.dumps(list(numbers)),)).fetchall()
+        return [(number, record_of(body)) for number, body in rows]
+
+    def _hit(self, record: Record, relevance: float, lanes: dict[str, float]) -> Hit:
+        return Hit(record, rank(record, relevance, self._now_us), relevance, lanes)
+
+
+def _best(hits: Sequence[Hit], k: int) -> list[Hit]:
+    """The first `k` by rank. Where there is room for more than one, the best verified hit is among them.
+
+    The rank alone does not promise that: a better fit of the words can weigh more than trust, and candidates are many.
+    """
+    ordered = sorted(hits, key=lambda hit: order(hit.score, hit.record.id))
+    best = ordered[:k]
+    if k > 1 and len(ordered) > k and not any(map(_is_verified, best)):
+        best[-1:] = [next(filter(_is_verified, ordered), best[-1])]
+    return best
+
+
+def _is_verified(hit: Hit) -> bool:
+    return hit.record.trust == VERIFIED

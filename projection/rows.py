@@ -17,7 +17,8 @@ import msgpack
 from ..log.entry import GENESIS_HASH
 from ..memory.keys import RESERVED_SCOPES
 from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
-from ..memory.state import PastOutcome, SettingValue, Window, Witness
+from ..memory.state import PastOutcome, SettingValue, Witness
+from ..memory.window import Window
 from .schema import EVER_SINCE, FOREVER
 from .words import indexed
 
@@ -45,7 +46,7 @@ class Standing(NamedTuple):
     """
 
     epoch: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     hash: bytes
     time_us: int
     next_number: int
@@ -81,7 +82,7 @@ def record_of(body: bytes) -> Record:
 def past_of(body: bytes) -> PastVersion:
     """The past version that a body holds."""
     held, until, *rest = unpack(body)
-    return PastVersion(_record(held), Version(*until), *rest)
+    return PastVersion._make((_record(held), Version._make(until), *rest))
 
 
 def contenders_of(body: bytes) -> tuple[Record, ...]:
@@ -91,13 +92,13 @@ def contenders_of(body: bytes) -> tuple[Record, ...]:
 
 def witness_of(body: bytes) -> Witness:
     """The value and sources that a past version's witness column holds."""
-    return Witness(*unpack(body))
+    return Witness._make(unpack(body))
 
 
 def outcome_of(body: bytes) -> PastOutcome:
     """The first outcome of a command."""
     *fields, version = unpack(body)
-    return PastOutcome(*fields, Version(*version))
+    return PastOutcome._make((*fields, Version._make(version)))
 
 
 def setting_of(body: bytes) -> SettingValue:
@@ -108,7 +109,7 @@ def setting_of(body: bytes) -> SettingValue:
 def standing_of(body: bytes) -> Standing:
     """Where the fold stands."""
     *fields, window = unpack(body)
-    return Standing(*fields, Window(*window))
+    return Standing._make((*fields, Window._make(window)))
 
 
 def facets(number: int, record: Record, scope: int) -> tuple[int | str | bytes, ...]:
@@ -171,7 +172,7 @@ _MONTHS: Final = (
 
 def _record(fields: tuple[Any, ...]) -> Record:
     *rest, version = fields
-    return Record(*rest, Version(*version))
+    return Record._make((*rest, Version._make(version)))
 
 
 def _strings(value: Any) -> Iterable[str]:

@@ -11,8 +11,19 @@ import sqlite3
 from typing import Final
 
 from sqlalchemy import (
-    Column, Index, Integer, LargeBinary, MetaData, Table, Text, bindparam, delete, literal_column, or_,
-    select, tuple_,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    literal_column,
+    or_,
+    select,
+    tuple_,
 )  # fmt: skip
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
@@ -133,7 +144,7 @@ bucket = Table(
 
 FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "marks")
 FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.3, 0.0)
-_FULL_TEXT: Final = f"""fts5({', '.join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
+_FULL_TEXT: Final = f"""fts5({", ".join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -151,18 +162,19 @@ def _text(clause: ClauseElement) -> str:
     return str(clause.compile(dialect=_DIALECT))
 
 
-def _add(table: Table) -> str:
-    return _text(insert(table))
-
-
 def _put(table: Table) -> str:
     """Insert, or replace the row of the same primary key. Takes a value for every column."""
     statement = insert(table)
     keys = [column.name for column in table.primary_key]
-    rest = {name: statement.excluded[name] for name in table.columns.keys() if name not in keys}
+    rest = {name: statement.excluded[name] for name in column_names(table) if name not in keys}
     if not rest:
         return _text(statement.on_conflict_do_nothing())
     return _text(statement.on_conflict_do_update(index_elements=keys, set_=rest))
+
+
+def column_names(table: Table) -> list[str]:
+    """The names of a table's columns, in order."""
+    return [column.name for column in table.columns]
 
 
 def _drop(table: Table, *columns: str) -> str:
@@ -182,45 +194,59 @@ GET_HELD: Final = _text(
     .where(record.c.id == bindparam("id"))
 )
 
+HELD_AT_ONCE: Final = 256
+GET_HELD_MANY: Final = _text(
+    select(record.c.id, content.c.number, content.c.digest, content.c.body)
+    .join_from(record, content, record.c.number == content.c.number)
+    .where(record.c.id.in_([bindparam(f"id_{place}") for place in range(HELD_AT_ONCE)]))
+)
+
 PUT_PAST: Final = _put(past)
 GET_WITNESSES: Final = _text(select(past.c.witness).where(past.c.id == bindparam("id")))
 _NEWEST_FIRST = (
     past.c.from_index.desc(), past.c.from_place.desc(), past.c.until_index.desc(), past.c.until_place.desc(),
     past.c.ordinal.desc(),
 )  # fmt: skip
-GET_PASTS_BEFORE: Final = _text(
-    select(past.c.body)
-    .where(
-        past.c.id == bindparam("id"),
-        tuple_(past.c.from_index, past.c.from_place) < tuple_(bindparam("index"), bindparam("place")),
+GET_PASTS_BEFORE: Final = (
+    _text(
+        select(past.c.body)
+        .where(
+            past.c.id == bindparam("id"),
+            tuple_(past.c.from_index, past.c.from_place) < tuple_(bindparam("index"), bindparam("place")),
+        )
+        .order_by(*_NEWEST_FIRST)
     )
-    .order_by(*_NEWEST_FIRST)
-    .limit(bindparam("limit"))
+    + " LIMIT ?"
 )
-GET_PAST_AT: Final = _text(
-    select(past.c.body)
-    .where(past.c.id == bindparam("id"), past.c.from_us <= bindparam("us"), past.c.until_us > bindparam("us_again"))
-    .order_by(*_NEWEST_FIRST)
-    .limit(1)
-)
-GET_SUPERSEDED: Final = _text(
-    select(past.c.body)
-    .where(
-        past.c.id == bindparam("id"),
-        past.c.from_index <= bindparam("index"),
-        past.c.ended_by == literal_column(f"'{SUPERSEDED}'"),
+GET_PAST_AT: Final = (
+    _text(
+        select(past.c.body)
+        .where(past.c.id == bindparam("id"), past.c.from_us <= bindparam("us"), past.c.until_us > bindparam("us_again"))
+        .order_by(*_NEWEST_FIRST)
     )
-    .order_by(*_NEWEST_FIRST)
-    .limit(bindparam("limit"))
+    + " LIMIT 1"
+)
+GET_SUPERSEDED: Final = (
+    _text(
+        select(past.c.body)
+        .where(
+            past.c.id == bindparam("id"),
+            past.c.from_index <= bindparam("index"),
+            past.c.ended_by == literal_column(f"'{SUPERSEDED}'"),
+        )
+        .order_by(*_NEWEST_FIRST)
+    )
+    + " LIMIT ?"
 )
 
 PUT_CONTENDERS: Final = _put(contender)
 DROP_CONTENDERS: Final = _drop(contender, "id")
+GET_CONTENDED: Final = _text(select(contender.c.id))
 GET_CONTENDERS: Final = _text(select(contender.c.body).where(contender.c.id == bindparam("id")))
 
 PUT_SCOPE: Final = _put(scope)
 GET_SCOPE: Final = _text(select(scope).where(scope.c.name == bindparam("name")))
-GET_SCOPES: Final = _text(select(scope).where(scope.c.records > 0).order_by(scope.c.name))
+GET_SCOPES: Final = _text(select(scope).where(scope.c.records > literal_column("0")).order_by(scope.c.name))
 
 PUT_REJECTION: Final = _put(rejection)
 GET_REJECTION: Final = _text(

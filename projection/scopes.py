@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from typing import NamedTuple
 
 from . import schema
@@ -24,7 +25,7 @@ class ScopeNumbers:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._known: dict[str, ScopeCount] = {}
-        self._changed: dict[str, None] = {}
+        self._changes: Counter[str] = Counter()
         self._next = 1 + connection.execute("SELECT coalesce(max(number), 0) FROM scope").fetchone()[0]
 
     def number(self, name: str) -> int:
@@ -33,17 +34,20 @@ class ScopeNumbers:
 
     def count(self, name: str, change: int) -> None:
         """Records came (positive) or went."""
-        scope = self._scope(name)
-        self._known[name] = scope._replace(records=scope.records + change)
-        self._changed[name] = None
+        self._changes[name] += change
 
     def changed(self) -> list[ScopeCount]:
         """The rows to write; forgotten here once handed out."""
-        rows = [self._known[name] for name in self._changed]
-        self._changed.clear()
+        rows = [self._changed(name, change) for name, change in self._changes.items()]
+        self._changes.clear()
         if len(self._known) > SCOPES_KEPT_LIMIT:
             self._known.clear()
         return rows
+
+    def _changed(self, name: str, change: int) -> ScopeCount:
+        scope = self._scope(name)
+        self._known[name] = scope._replace(records=scope.records + change)
+        return self._known[name]
 
     def _scope(self, name: str) -> ScopeCount:
         known = self._known.get(name)

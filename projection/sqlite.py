@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,13 +49,16 @@ CHECKPOINT_PAGES = 4_000
 WAL_BYTES_LIMIT = 64 << 20
 CHECKPOINT_WAIT_MS = 100
 
+
 class Database:
     """One SQLite database: a file in WAL mode, or, for the path `:memory:`, one that lives until `close`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self.in_memory = self.path == ":memory:"
-        self._uri = f"file:/veridical-projection-{id(self)}?vfs=memdb" if self.in_memory else Path(path).absolute().as_uri()
+        self._uri = (
+            f"file:/veridical-projection-{id(self)}?vfs=memdb" if self.in_memory else Path(path).absolute().as_uri()
+        )
         self._anchor = self._connect() if self.in_memory else None
 
     @property
@@ -82,6 +85,10 @@ class Database:
         connection.execute(f"PRAGMA mmap_size={MAPPED_BYTES}")
         return connection
 
+    def inspector(self) -> sqlite3.Connection:
+        """A connection for checks: it writes to temporary tables only, yet some checks keep the writer waiting."""
+        return self._connect()
+
     @property
     def wal_bytes(self) -> int:
         """How large the write-ahead log is now."""
@@ -101,13 +108,17 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000,
+            self._uri,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_TIMEOUT_MS / 1000,
             cached_statements=STATEMENTS_KEPT,
         )
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, begin: str = "BEGIN") -> Iterator[None]:
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN") -> Generator[None]:
     """All of what is done inside, or nothing."""
     connection.execute(begin)
     try:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from ..memory.record import ANY_SOURCE, Record
-from ..memory.state import PastOutcome, SettingValue, Window, Witness
+from ..memory.state import PastOutcome, SettingValue, Witness, Workspace
+from ..memory.window import Window
 from . import schema
 from .rows import (
-    NOWHERE, Held, Standing, contenders_of, outcome_of, record_of, setting_of, standing_of, witness_of,
+    NOWHERE,
+    Held,
+    Standing,
+    contenders_of,
+    outcome_of,
+    record_of,
+    setting_of,
+    standing_of,
+    witness_of,
 )  # fmt: skip
 
 HOT_RECORDS_LIMIT = 16_384
@@ -92,6 +101,7 @@ class HotState(StoredState):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
         self._held: dict[bytes, Held | None] = {}
+        self._contended = {id for (id,) in connection.execute(schema.GET_CONTENDED)}
         self._settings: dict[str, SettingValue | None] = {}
         self._standing = super().standing()
 
@@ -107,15 +117,31 @@ class HotState(StoredState):
         held = self._held[id] = super().held(id)
         return held
 
+    def expect(self, ids: Collection[bytes]) -> None:
+        """These records will be asked for: fetch those that are not in memory, many with one statement."""
+        wanted = [id for id in ids if id not in self._held]
+        for place in range(0, len(wanted), schema.HELD_AT_ONCE):
+            some = wanted[place : place + schema.HELD_AT_ONCE]
+            self._held.update(dict.fromkeys(some))
+            padded = some + some[:1] * (schema.HELD_AT_ONCE - len(some))
+            for id, number, digest, body in self._connection.execute(schema.GET_HELD_MANY, padded):
+                self._held[id] = Held(number, digest, record_of(body))
+
+    def contending(self, id: bytes) -> tuple[Record, ...]:
+        """See `State.contending`."""
+        return super().contending(id) if id in self._contended else ()
+
     def setting(self, name: str) -> SettingValue | None:
         """See `State.setting`."""
         if name not in self._settings:
             self._settings[name] = super().setting(name)
         return self._settings[name]
 
-    def advance(self, standing: Standing, present: Mapping[bytes, Held | None]) -> None:
-        """The batch that leads there is committed: these are the records that it changed, None for those now gone."""
+    def advance(self, standing: Standing, present: Mapping[bytes, Held | None], workspace: Workspace) -> None:
+        """The batch that leads there is committed: `present` are the rows that it changed, None for those now gone."""
         self._standing = standing
+        for id, contenders in workspace.contenders.items():
+            (self._contended.add if contenders else self._contended.discard)(id)
         self._settings.clear()
         self._held.update(present)
         for id in list(islice(self._held, max(0, len(self._held) - HOT_RECORDS_LIMIT))):

@@ -18,6 +18,7 @@ QUERY_CHARACTERS_LIMIT = 16_384
 TERMS_READ_LIMIT = 256
 TERMS_ASKED_LIMIT = 32
 SMALL_POPULATION = 5_000
+NOTICE_CHARACTERS_LIMIT = 200
 COMMON_SHARE = 0.02
 HITS_BUDGET = 16_384
 RANKED_HITS_LIMIT = 32_768
@@ -28,9 +29,9 @@ _BLANK = re.compile(r"[\s'\u0080-\u00a0\u2000-\u206f\u3000-\u3003\u3008-\u301f\u
 _JOINT = re.compile(r"[\x00-\x2f:-@\[-`{-\x7f\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf]+")
 
 STOP_WORDS = frozenset(
-    "a about after again all also am an and any are as at be because been before being both but by can could did do does"
-    " doing down during each few for from further had has have having he her here hers him his how i if in into is it"
-    " its just me more most my no nor not now of off on once only or other our out over own same she should so some"
+    "a about after again all also am an and any are as at be because been before being both but by can could did do"
+    " does doing down during each few for from further had has have having he her here hers him his how i if in into is"
+    " it its just me more most my no nor not now of off on once only or other our out over own same she should so some"
     " such than that the their them then there these they this those through to too under until up us very was we were"
     " what when where which while who whom why will with would you your yours s t d ll m re ve don isn".split()
 )
@@ -46,11 +47,18 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The phrases that are searched. `common` were left out; not `ranked`: all are so common that only the newest hits are looked at."""
+    """The phrases that are searched; `common` were left out. Not `ranked`: all are common, only new hits count."""
 
     phrases: tuple[str, ...]
     common: tuple[str, ...] = ()
     ranked: bool = True
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the caller should know about what was left out."""
+        left_out = f"searched without the more common {', '.join(self.common)}" if self.common else ""
+        newest = "" if self.ranked else "the words are so common that only the newest records with them were looked at"
+        return tuple(filter(None, (left_out[:NOTICE_CHARACTERS_LIMIT], newest)))
 
     @property
     def expression(self) -> str:
@@ -74,15 +82,22 @@ def terms(query: str) -> Terms:
     return Terms(tuple(map(_phrase, telling[:TERMS_READ_LIMIT])), tuple(notices))
 
 
-def choose(phrases: tuple[str, ...], population: int, commonness: Commonness, hits_budget: int = HITS_BUDGET) -> Choice:
-    """The phrases worth searching among `population` records, rarest first when there are many.
+def choose(
+    phrases: tuple[str, ...],
+    population: int,
+    commonness: Commonness,
+    hits_budget: int = HITS_BUDGET,
+    common_share: float = COMMON_SHARE,
+) -> Choice:
+    """The phrases worth searching among `population` records: the rarest, and at least one.
 
-    `commonness(phrase)` estimates how many records hold a phrase. `hits_budget` bounds the hits that are looked at.
+    `commonness(phrase)` estimates how many records hold a phrase. Those that more than `common_share` of all records
+    hold are left out, and those whose hits together exceed `hits_budget`.
     """
     if population <= SMALL_POPULATION:
         return Choice(phrases[:TERMS_ASKED_LIMIT], phrases[TERMS_ASKED_LIMIT:])
     counted = sorted((commonness(phrase), place) for place, phrase in enumerate(phrases))
-    kept = list(_affordable(counted, COMMON_SHARE * population, hits_budget))[:TERMS_ASKED_LIMIT]
+    kept = list(_affordable(counted, common_share * population, hits_budget))[:TERMS_ASKED_LIMIT]
     chosen = tuple(phrases[place] for place in sorted(kept))
     common = tuple(phrase for place, phrase in enumerate(phrases) if place not in kept)
     return Choice(chosen, common, ranked=not counted or counted[0][0] <= max(hits_budget, RANKED_HITS_LIMIT))

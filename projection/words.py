@@ -41,7 +41,9 @@ def folded_text(text: str) -> str:
     """`text` in one form of writing: compatibility forms, case and accents folded, symbols as words of their own."""
     speakable = _UNSPEAKABLE.sub(" ", text)
     folded = unicodedata.normalize("NFKD", speakable).casefold()
-    return _SYMBOL.sub(_symbol_word, unicodedata.normalize("NFC", _DROPPED.sub("", unicodedata.normalize("NFKD", folded))))
+    return _SYMBOL.sub(
+        _symbol_word, unicodedata.normalize("NFC", _DROPPED.sub("", unicodedata.normalize("NFKD", folded)))
+    )
 
 
 def split_runs(folded: str) -> tuple[str, list[str]]:
@@ -55,7 +57,7 @@ def pairs(run: str) -> list[str]:
 
 
 def named(text: str) -> str:
-    """`text`, with names such as C++ and F# repeated at its end as words that the tokenizer keeps apart from C and F."""
+    """`text`, with names such as C++ and F# repeated at its end as words that the tokenizer tells from C and F."""
     if "#" not in text and "++" not in text:
         return text
     return " ".join([text, *language_names(text)])

@@ -103,9 +103,7 @@ class SubmissionStream:
             return "closed"
         return f"{(await stream.code()).name}: {await stream.details()}"
 
-    async def _write(
-        self, stream: grpc.aio.StreamStreamCall[memory_pb2.Submissions, memory_pb2.SubmitResults]
-    ) -> None:
+    async def _write(self, stream: grpc.aio.StreamStreamCall[memory_pb2.Submissions, memory_pb2.SubmitResults]) -> None:
         try:
             while True:
                 await self._wake.wait()

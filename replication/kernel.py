@@ -81,6 +81,7 @@ class PendingWrite(NamedTuple):
     last_index: int
     last_hash: bytes
     asked_at_us: int
+    cuts: bool
 
 
 class PendingReply(NamedTuple):
@@ -129,6 +130,7 @@ class Kernel:
         self.reads: dict[int, Callable[[LogRead], None]] = {}
         self._token = 0
         self._request = 0
+        self._owes_cut = False
 
     # --- who is who ---
 
@@ -222,7 +224,11 @@ class Kernel:
         hard_state = None if promise == self._promise_asked else promise
         self._token += 1
         tail = self.tail
-        self.writes.append(PendingWrite(self._token, promise, tail.last_index, tail.last_hash, self.now_us))
+        if self._owes_cut and cut_after is None:
+            cut_after = tail.last_index - len(entries)
+        self._owes_cut = False
+        cuts = cut_after is not None
+        self.writes.append(PendingWrite(self._token, promise, tail.last_index, tail.last_hash, self.now_us, cuts))
         self.emit(Persist(self._token, hard_state, cut_after, tuple(entries), tuple(seals), self.commit_index))
         return self._token
 
@@ -281,7 +287,11 @@ class Kernel:
         return False
 
     def lose_writes(self) -> None:
-        """The disk is full: what was asked for and not reported was not done, so forget it here too."""
+        """The disk is full: what was asked for and not reported was not done, so forget it here too.
+
+        A cut that was not done leaves the disk with a longer log than this: the next write has to do it.
+        """
+        self._owes_cut = self._owes_cut or any(write.cuts for write in self.writes)
         self.writes.clear()
         self.replies.clear()
         self.tail.cut(max(self.tail.durable_index, self.tail.anchor.index))

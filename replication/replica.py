@@ -265,6 +265,7 @@ class Replica:
             if self.leadership:
                 self.leadership.resign("disk full")
             kernel.lose_writes()
+            self.follower.match_index = min(self.follower.match_index, kernel.tail.last_index)
         kernel.full = full
 
     def _found(self, configuration: Configuration) -> None:

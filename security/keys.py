@@ -11,7 +11,7 @@ import stat
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from nacl import bindings
 from nacl.exceptions import CryptoError
@@ -44,7 +44,7 @@ class KeyPair:
         if len(seed) != SEED_BYTES:
             raise ValueError(f"a key seed has {SEED_BYTES} bytes, not {len(seed)}")
         self.seed = bytes(seed)
-        self.public_key, self._secret = _pair(self.seed)
+        self.public_key, self._secret = bindings.crypto_sign_seed_keypair(self.seed)
 
     def sign(self, message: bytes) -> bytes:
         """The detached signature of `message`, 64 bytes."""
@@ -72,7 +72,7 @@ class SignatureCheck(NamedTuple):
 
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` is that of `public_key` over `message`. Never raises: malformed keys and signatures are false."""
+    """Whether `signature` is that of this key over `message`. Malformed keys and signatures are false, no error."""
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:
@@ -110,14 +110,13 @@ def load_seed(path: str | os.PathLike[str]) -> bytes:
     """The seed in a file that `create_seed` wrote. Raises `KeyFileError` unless the file is private and well-formed."""
     file = Path(path)
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        with file.open("rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            text = stream.read(2 * SEED_BYTES + 2)
     except OSError as error:
         raise KeyFileError(f"{file}: cannot read the key: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if mode != SEED_FILE_MODE:
-            raise KeyFileError(f"{file}: mode is {mode:04o}, others may read the key; run: chmod 600 {file}")
-        text = stream.read(2 * SEED_BYTES + 2)
+    if mode != SEED_FILE_MODE:
+        raise KeyFileError(f"{file}: mode is {mode:04o}, others may read the key; run: chmod 600 {file}")
     try:
         return seed_from_hex(text.decode("ascii").strip())
     except ValueError as error:
@@ -142,10 +141,6 @@ def create_seed(path: str | os.PathLike[str], entropy: bytes) -> bytes:
         os.fsync(descriptor)
     _sync_directory(file.parent)
     return bytes(entropy)
-
-
-def _pair(seed: bytes) -> tuple[bytes, bytes]:
-    return cast("tuple[bytes, bytes]", bindings.crypto_sign_seed_keypair(seed))
 
 
 def _verify_all(checks: Sequence[SignatureCheck]) -> list[bool]:

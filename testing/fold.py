@@ -28,6 +28,8 @@ class Digests:
 class AllRights:
     """Every simulated author may do everything: refusals by rights are not what is simulated here."""
 
+    enforced = True
+
     def holds(self, author: bytes | None, right: str, scope: str) -> bool:
         """Always."""
         del author, right, scope
@@ -88,7 +90,7 @@ class Fold:
             assert entry.index == self.applied.index + 1, ("the fold leaves no gap", entry.index, self.applied)
             workspace = Workspace(self.state)
             evolve(workspace, entry)
-            self.state.merge(workspace)
+            self.state.apply(workspace)
             self.applied = entry.position
 
     def text(self, record_id: bytes) -> str | None:

@@ -33,11 +33,11 @@ class Profile:
     weights: Mapping[str, int]
     size: int = 3
     write_quorum: int | None = None
-    chaos_us: int = 17 * SECOND
+    chaos_us: int = 20 * SECOND
     pace_us: tuple[int, int] = (300 * MILLISECOND, 1_400 * MILLISECOND)
     rate_ppm: int = 10_000
     modes: tuple[ReadMode, ...] = EVERY_MODE
-    clients: int = 5
+    clients: int = 6
     drill: bool = False
     settings: Mapping[str, int | bool] = field(default_factory=dict[str, int | bool])
 
@@ -48,17 +48,20 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile("everything", EVERYTHING),
-        Profile("five", EVERYTHING, size=5, clients=4),
+        Profile("five", EVERYTHING, size=5, clients=6),
         Profile("crashes", CRASHES | {"transfer": 1, "lossy network": 1}),
         Profile("network", NETWORK | {"crash": 1, "transfer": 1}),
         Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),
         Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
-        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5, clients=4,
+        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5, clients=6,
                 pace_us=(200 * MILLISECOND, 700 * MILLISECOND)),
         Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
-        Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2, clients=4),
+        Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2, clients=6),
+        Profile("leases", PAUSES | {"leader cut off": 6, "crash": 2, "transfer": 3, "one-way partition": 2, "clock rate": 2},
+                rate_ppm=90_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=7),
+        Profile("wipes", {"wiped disk": 4, "leader cut off": 3, "crash": 2, "split": 2}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
-        Profile("drill", CRASHES | NETWORK, chaos_us=10 * SECOND, drill=True),
+        Profile("drill", CRASHES | NETWORK, chaos_us=12 * SECOND, drill=True),
     )
 }  # fmt: skip
 

@@ -361,7 +361,7 @@ class ExportReply(_message.Message):
     cluster_id: _builtins.str
     @_builtins.property
     def configuration(self) -> _log_pb2.Configuration:
-        """in force before `first`; absent when the export begins at entry 1"""
+        """in force now"""
 
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Entry]: ...

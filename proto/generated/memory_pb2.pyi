@@ -441,63 +441,38 @@ class Filters(_message.Message):
 Global___Filters: _TypeAlias = Filters  # noqa: Y015
 
 @_typing.final
-class AsOf(_message.Message):
-    """A point of recorded time."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_FIELD_NUMBER: _builtins.int
-    TIME_US_FIELD_NUMBER: _builtins.int
-    index: _builtins.int
-    time_us: _builtins.int
-    def __init__(
-        self,
-        *,
-        index: _builtins.int | None = ...,
-        time_us: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_time_us", b"_time_us", "index", b"index", "time_us", b"time_us"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_time_us", b"_time_us", "index", b"index", "time_us", b"time_us"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__index: _TypeAlias = _typing.Literal["index"]  # noqa: Y015
-    _WhichOneofArgType__index: _TypeAlias = _typing.Literal["_index", b"_index"]  # noqa: Y015
-    _WhichOneofReturnType__time_us: _TypeAlias = _typing.Literal["time_us"]  # noqa: Y015
-    _WhichOneofArgType__time_us: _TypeAlias = _typing.Literal["_time_us", b"_time_us"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__index) -> _WhichOneofReturnType__index | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__time_us) -> _WhichOneofReturnType__time_us | None: ...
-
-Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
-
-@_typing.final
 class Get(_message.Message):
     """Records by id (16 bytes each), answered in this order. At most 1 000."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     IDS_FIELD_NUMBER: _builtins.int
-    AS_OF_FIELD_NUMBER: _builtins.int
+    AS_OF_US_FIELD_NUMBER: _builtins.int
     VALID_AT_US_FIELD_NUMBER: _builtins.int
+    as_of_us: _builtins.int
+    """recorded time: what was held then"""
     valid_at_us: _builtins.int
+    """valid time: of the values held, the one that was true then"""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
-    @_builtins.property
-    def as_of(self) -> Global___AsOf: ...
     def __init__(
         self,
         *,
         ids: _abc.Iterable[_builtins.bytes] | None = ...,
-        as_of: Global___AsOf | None = ...,
+        as_of_us: _builtins.int | None = ...,
         valid_at_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us", "as_of", b"as_of", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us", "as_of", b"as_of", "ids", b"ids", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "ids", b"ids", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__as_of_us: _TypeAlias = _typing.Literal["as_of_us"]  # noqa: Y015
+    _WhichOneofArgType__as_of_us: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us"]  # noqa: Y015
     _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
     _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__as_of_us) -> _WhichOneofReturnType__as_of_us | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_at_us) -> _WhichOneofReturnType__valid_at_us | None: ...
 
 Global___Get: _TypeAlias = Get  # noqa: Y015
@@ -509,24 +484,20 @@ class Recall(_message.Message):
     QUERY_FIELD_NUMBER: _builtins.int
     K_FIELD_NUMBER: _builtins.int
     FILTERS_FIELD_NUMBER: _builtins.int
-    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     k: _builtins.int
     @_builtins.property
     def filters(self) -> Global___Filters: ...
-    @_builtins.property
-    def as_of(self) -> Global___AsOf: ...
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
         k: _builtins.int = ...,
         filters: Global___Filters | None = ...,
-        as_of: Global___AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filters", b"filters"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filters", b"filters", "k", b"k", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters", "k", b"k", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -593,29 +564,26 @@ Global___History: _TypeAlias = History  # noqa: Y015
 
 @_typing.final
 class Prunable(_message.Message):
-    """Ids of records that a prune at `at_us` may remove, a page at a time."""
+    """Ids of records that a prune at `at_us` (0: now) would remove."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     AT_US_FIELD_NUMBER: _builtins.int
     HALF_LIFE_US_FIELD_NUMBER: _builtins.int
-    AFTER_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     at_us: _builtins.int
     half_life_us: _builtins.int
-    after: _builtins.bytes
     limit: _builtins.int
     def __init__(
         self,
         *,
         at_us: _builtins.int = ...,
         half_life_us: _builtins.int = ...,
-        after: _builtins.bytes = ...,
         limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "at_us", b"at_us", "half_life_us", b"half_life_us", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_us", b"at_us", "half_life_us", b"half_life_us", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -671,7 +639,8 @@ class ReadReply(_message.Message):
     """Rows are canonical msgpack arrays, in this order of fields: id, kind, subject, predicate, scope, text, metadata, detail,
     source, provenance, reason, value_digest, trust, confidence_ppm, strength_ppm, strength_at_us, support, sources,
     principals, corroborators, contradictors, author, created_at_us, updated_at_us, last_seen_us, valid_from_us,
-    valid_to_us, expires_at_us, volatile_until_us, pinned, corrections_count, cause, version. Later releases may append.
+    valid_to_us, expires_at_us, volatile_until_us, pinned, corrections_count, cause, version. A past row is [row, version that ended it, time, ending event, reason]. Later releases
+    may append to both.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -782,14 +751,14 @@ class Found(_message.Message):
     row: _builtins.bytes
     """empty: there is none"""
     @_builtins.property
-    def corrections(self) -> _containers.RepeatedCompositeFieldContainer[Global___Past]:
-        """superseded values, oldest first, the last 100"""
+    def corrections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """past rows: superseded values, oldest first, the last 100"""
 
     def __init__(
         self,
         *,
         row: _builtins.bytes = ...,
-        corrections: _abc.Iterable[Global___Past] | None = ...,
+        corrections: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -800,43 +769,16 @@ class Found(_message.Message):
 Global___Found: _TypeAlias = Found  # noqa: Y015
 
 @_typing.final
-class Past(_message.Message):
-    """A row that was replaced or removed, when, and by which event."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROW_FIELD_NUMBER: _builtins.int
-    UNTIL_FIELD_NUMBER: _builtins.int
-    UNTIL_US_FIELD_NUMBER: _builtins.int
-    ENDED_BY_FIELD_NUMBER: _builtins.int
-    row: _builtins.bytes
-    until_us: _builtins.int
-    ended_by: _builtins.str
-    @_builtins.property
-    def until(self) -> Global___Version: ...
-    def __init__(
-        self,
-        *,
-        row: _builtins.bytes = ...,
-        until: Global___Version | None = ...,
-        until_us: _builtins.int = ...,
-        ended_by: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_by", b"ended_by", "row", b"row", "until", b"until", "until_us", b"until_us"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Past: _TypeAlias = Past  # noqa: Y015
-
-@_typing.final
 class Hits(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HITS_FIELD_NUMBER: _builtins.int
     UNKNOWN_SCOPES_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    HAS_SCOPES_FIELD_NUMBER: _builtins.int
+    has_scopes: _builtins.bool
+    """not set: all of them were"""
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
         """best first"""
@@ -845,16 +787,22 @@ class Hits(_message.Message):
     def unknown_scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that were searched"""
+
     def __init__(
         self,
         *,
         hits: _abc.Iterable[Global___Hit] | None = ...,
         unknown_scopes: _abc.Iterable[_builtins.str] | None = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+        has_scopes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hits", b"hits", "notices", b"notices", "unknown_scopes", b"unknown_scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_scopes", b"has_scopes", "hits", b"hits", "notices", b"notices", "scopes", b"scopes", "unknown_scopes", b"unknown_scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1001,19 +949,16 @@ class Ids(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     IDS_FIELD_NUMBER: _builtins.int
-    AFTER_FIELD_NUMBER: _builtins.int
-    after: _builtins.bytes
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
     def __init__(
         self,
         *,
         ids: _abc.Iterable[_builtins.bytes] | None = ...,
-        after: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "ids", b"ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,11 +45,6 @@ class MemoryStub(object):
                 request_serializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
                 response_deserializer=veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
                 _registered_method=True)
-        self.Stream = channel.unary_stream(
-                '/veridical.v1.Memory/Stream',
-                request_serializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
-                response_deserializer=veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
-                _registered_method=True)
 
 
 class MemoryServicer(object):
@@ -65,14 +60,8 @@ class MemoryServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Read(self, request, context):
-        """One question, one answer.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Stream(self, request, context):
-        """Questions whose answers have no bound (all, history): pages of one answer, all at one index and one `now`.
+        """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
+        at an index of its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,11 +77,6 @@ def add_MemoryServicer_to_server(servicer, server):
             ),
             'Read': grpc.unary_unary_rpc_method_handler(
                     servicer.Read,
-                    request_deserializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.FromString,
-                    response_serializer=veridical_dot_proto_dot_memory__pb2.ReadReply.SerializeToString,
-            ),
-            'Stream': grpc.unary_stream_rpc_method_handler(
-                    servicer.Stream,
                     request_deserializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.FromString,
                     response_serializer=veridical_dot_proto_dot_memory__pb2.ReadReply.SerializeToString,
             ),
@@ -150,33 +134,6 @@ class Memory(object):
             request,
             target,
             '/veridical.v1.Memory/Read',
-            veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
-            veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Stream(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/veridical.v1.Memory/Stream',
             veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
             veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
             options,

@@ -38,9 +38,9 @@ class MemoryStub:
     in any order.
     """
     Read: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]
-    """One question, one answer."""
-    Stream: _grpc.UnaryStreamMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]
-    """Questions whose answers have no bound (all, history): pages of one answer, all at one index and one `now`."""
+    """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
+    at an index of its own.
+    """
 
 @_typing.type_check_only
 class MemoryAsyncStub(MemoryStub):
@@ -52,9 +52,9 @@ class MemoryAsyncStub(MemoryStub):
     in any order.
     """
     Read: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]  # type: ignore[assignment]
-    """One question, one answer."""
-    Stream: _aio.UnaryStreamMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]  # type: ignore[assignment]
-    """Questions whose answers have no bound (all, history): pages of one answer, all at one index and one `now`."""
+    """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
+    at an index of its own.
+    """
 
 class MemoryServicer(metaclass=_abc_1.ABCMeta):
     """What clients ask of a memory. Any node takes any call and passes on what it cannot answer itself."""
@@ -75,14 +75,8 @@ class MemoryServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ReadRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ReadReply, _abc.Awaitable[_memory_pb2.ReadReply]]:
-        """One question, one answer."""
-
-    @_abc_1.abstractmethod
-    def Stream(
-        self,
-        request: _memory_pb2.ReadRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_memory_pb2.ReadReply], _abc.AsyncIterator[_memory_pb2.ReadReply]]:
-        """Questions whose answers have no bound (all, history): pages of one answer, all at one index and one `now`."""
+        """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
+        at an index of its own.
+        """
 
 def add_MemoryServicer_to_server(servicer: MemoryServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,75 @@
+"""`veridical …`: all verbs, and the one place where an error becomes a line and an exit code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from . import audit, cluster, facts, importing, simulation, status
+from .failures import exit_code, sentence
+from .screen import complain
+
+PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+class Verbs(TyperGroup):
+    """The verbs. An error that a user can act on becomes one line on standard error; any other keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            code = None if isinstance(error, BrokenPipeError) else exit_code(error)
+            if code is None:
+                raise
+            complain(f"veridical: {sentence(error)}")
+            raise typer.Exit(code) from error
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"veridical {version('veridical')}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which release this is.")
+    ] = False,
+) -> None:
+    """A replicated memory for AI agents that can be trusted, traced and made to forget."""
+
+
+def application() -> typer.Typer:
+    """The command line with all its verbs."""
+    verbs = typer.Typer(cls=Verbs, callback=_root, no_args_is_help=True, pretty_exceptions_enable=False)
+    for verb in (cluster.up, cluster.down, status.status, cluster.transfer):
+        verbs.command(rich_help_panel="Clusters")(verb)
+    verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)
+    for verb in (facts.remember, facts.get, facts.recall, facts.history, facts.forget):
+        verbs.command(rich_help_panel="Memory")(verb)
+    verbs.command("import", rich_help_panel="Memory")(importing.import_file)
+    verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
+    verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
+    return verbs
+
+
+def _audit() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Check a history, look into it, fold it again, take it along.")
+    for verb in (audit.verify, audit.replay, audit.show, audit.export):
+        verbs.command()(verb)
+    return verbs
+
+
+def main() -> None:
+    """The console script. Ends the process."""
+    application()(prog_name="veridical")
+
+
+if __name__ == "__main__":
+    main()

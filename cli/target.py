@@ -1,0 +1,89 @@
+"""Which nodes a verb means, and the ways to talk to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..memory.errors import Invalid
+from .local import cluster_in
+from .options import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE, data_directory
+
+if TYPE_CHECKING:
+    from ..client import ReplicatedMemory
+    from ..proto.generated import admin_pb2_grpc
+    from ..security.principal import Principal
+
+
+class Target(NamedTuple):
+    """The endpoints of the nodes to ask, and the data directory of the local cluster that they are, or None."""
+
+    endpoints: list[str]
+    data: Path | None
+
+
+def target(data: Path | None, endpoint: Sequence[str] | None) -> Target:
+    """The nodes to ask: those named, else those of the local cluster. Raises `Invalid`, also when both are given."""
+    if data is not None and endpoint:
+        raise Invalid("endpoint", "give --data or --endpoint, not both")
+    named = list(endpoint or ())
+    if data is None and not named:
+        named = os.environ.get(ENDPOINTS_VARIABLE, "").replace(",", " ").split()
+    if named:
+        return Target([_checked(each) for each in named], None)
+    directory = data_directory(data)
+    return Target(cluster_in(directory).endpoints, directory)
+
+
+def _checked(endpoint: str) -> str:
+    from ..node.addresses import split
+
+    try:
+        split(endpoint)
+    except ValueError as error:
+        raise Invalid("endpoint", str(error)) from error
+    return endpoint
+
+
+def principal() -> Principal | None:
+    """Who signs what this process says: the seed in `VERIDICAL_PRINCIPAL_SEED`, or nobody. Raises `Invalid`."""
+    seed = os.environ.get(PRINCIPAL_VARIABLE)
+    if not seed:
+        return None
+    from ..security.principal import Principal
+
+    try:
+        return Principal.from_hex(seed)
+    except ValueError as error:
+        raise Invalid(PRINCIPAL_VARIABLE, str(error)) from error
+
+
+@asynccontextmanager
+async def admin(endpoint: str) -> AsyncGenerator[admin_pb2_grpc.AdminAsyncStub]:
+    """The admin service of one node; what a call raises is raised as an error of `memory.errors`."""
+    import grpc.aio
+
+    from ..client.errors import error_of
+    from ..proto.channel import open_channel
+    from ..proto.generated import admin_pb2_grpc
+
+    async with open_channel(endpoint) as channel:
+        try:
+            yield admin_pb2_grpc.AdminStub(channel)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, endpoint) from error
+
+
+@contextmanager
+def connected(
+    data: Path | None, endpoint: Sequence[str] | None, timeout_s: float, read: str = "strong"
+) -> Generator[ReplicatedMemory]:
+    """The memory that the nodes keep; every call on it ends within `timeout_s`."""
+    from ..client import ReplicatedMemory
+
+    asked = target(data, endpoint).endpoints
+    with ReplicatedMemory.connect(asked, read_consistency=read, principal=principal(), timeout_s=timeout_s) as memory:
+        yield memory

@@ -1,0 +1,141 @@
+"""What comes back from a cluster, as callers see it: records, and lists that say what they are the answer at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+import msgpack
+
+from ..memory.errors import Bug, Conflict, Refused
+from ..memory.record import PastVersion, Record, Version
+from ..memory.view import HistoryItem, MemoryRecord, datetime_of
+from ..proto.generated import memory_pb2
+from .submitter import Answer
+
+REFUSED: Final = "refused"
+CONFLICT: Final = "conflict"
+
+_unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
+_RECORD_FIELDS: Final = len(Record._fields)
+_PAST_FIELDS: Final = len(PastVersion._fields)
+
+
+class Records(list[MemoryRecord]):
+    """Records, with what they answer: the state after entry `(epoch, index)` as node `member` had it, judged at `now`.
+
+    `scopes` are those that were searched (empty: all that are granted), `unknown_scopes` those of them that hold nothing,
+    `notices` what was left aside of the question.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[MemoryRecord],
+        reply: memory_pb2.ReadReply,
+        unknown_scopes: Sequence[str] = (),
+        notices: Sequence[str] = (),
+    ) -> None:
+        super().__init__(records)
+        self.epoch: int = reply.epoch
+        self.index: int = reply.index
+        self.now: datetime = datetime_of(reply.now_us)
+        self.scopes: tuple[str, ...] = tuple(reply.scopes)
+        self.unknown_scopes: tuple[str, ...] = tuple(unknown_scopes)
+        self.notices: tuple[str, ...] = tuple(notices)
+        self.member: str = reply.member
+
+
+def written(answer: Answer) -> MemoryRecord:
+    """The record as it was right after the command, with the command's outcome. Raises `Refused` and `Conflict`."""
+    outcome = answer.outcome
+    refuse(answer)
+    if not answer.row:
+        raise Bug(f"command {answer.command_id.hex()} was answered without its record")
+    record = MemoryRecord.from_record(_record(_unpacked(answer.row)), answer.time_us)
+    record.__dict__.update(
+        outcome=outcome.code,
+        command_id=answer.command_id.hex(),
+        epoch=outcome.version.epoch,
+        index=outcome.version.index,
+        ignored=list(outcome.ignored),
+    )
+    return record
+
+
+def written_or_refused(answer: Answer) -> MemoryRecord | Refused:
+    """`written`, with a refusal as a value: for bulk, where it stands at its place and stops nothing."""
+    try:
+        return written(answer)
+    except Refused as refusal:
+        return refusal
+
+
+def refuse(answer: Answer) -> None:
+    """Raise the refusal that an outcome is, if it is one."""
+    outcome = answer.outcome
+    if outcome.code == CONFLICT:
+        raise Conflict(answer.command_id.hex())
+    if outcome.code == REFUSED:
+        raise Refused(outcome.rule, outcome.reason)
+
+
+def found(reply: memory_pb2.ReadReply) -> list[MemoryRecord | None]:
+    """The answers to a get, in the order of its ids."""
+    return [_found(item, reply.now_us) for item in reply.records.found]
+
+
+def recalled(reply: memory_pb2.ReadReply) -> Records:
+    """The hits of a recall, best first, each with its score."""
+    records: list[MemoryRecord] = []
+    for hit in reply.hits.hits:
+        record = record_of(hit.row, reply.now_us)
+        record.__dict__["score"] = hit.score
+        records.append(record)
+    return Records(records, reply, reply.hits.unknown_scopes, reply.hits.notices)
+
+
+def page(reply: memory_pb2.ReadReply) -> Records:
+    """One page of all records."""
+    records = [record_of(row, reply.now_us) for row in reply.page.rows]
+    return Records(records, reply, reply.page.unknown_scopes)
+
+
+def history(reply: memory_pb2.ReadReply) -> list[HistoryItem]:
+    """What was held under an id, newest first."""
+    return [
+        HistoryItem.from_record(
+            _record(_unpacked(item.row)),
+            item.until_us if item.HasField("until_us") else None,
+            item.ended_by,
+            item.reason,
+        )
+        for item in reply.history.items
+    ]
+
+
+def record_of(row: bytes, now_us: int) -> MemoryRecord:
+    """The record that a row holds, as it is at `now_us`."""
+    return MemoryRecord.from_record(_record(_unpacked(row)), now_us)
+
+
+def _found(item: memory_pb2.Found, now_us: int) -> MemoryRecord | None:
+    if not item.row:
+        return None
+    corrections = [_past(_unpacked(row)) for row in item.corrections]
+    return MemoryRecord.from_record(_record(_unpacked(item.row)), now_us, corrections)
+
+
+def _unpacked(row: bytes) -> tuple[Any, ...]:
+    return _unpack(row, use_list=False, strict_map_key=False)
+
+
+def _record(fields: tuple[Any, ...]) -> Record:
+    """Fields that a later release appended are left out."""
+    *own, version = fields[:_RECORD_FIELDS]
+    return Record._make((*own, Version(*version)))
+
+
+def _past(fields: tuple[Any, ...]) -> PastVersion:
+    held, until, *rest = fields[:_PAST_FIELDS]
+    return PastVersion._make((_record(held), Version(*until), *rest))

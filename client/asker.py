@@ -1,0 +1,146 @@
+"""Reading: a question goes to the node that can answer it soonest, and to another one when that one cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Final
+
+import grpc
+import grpc.aio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity.wait import wait_base
+
+from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
+from ..proto.generated import memory_pb2
+from .directory import Directory, no_answer
+from .errors import error_of
+from .submitter import PAUSE_FIRST_S, PAUSE_LAST_S, Again
+
+PATIENCE_S: Final = 1.0
+"""One node is waited for so long, or for half of what is left, before another one is asked."""
+
+ANSWER_SHARE: Final = 0.95
+"""A node gets this much of the time, so that its own error arrives before the time is up."""
+
+SECOND_US: Final = 1_000_000
+
+
+class Session:
+    """The last position seen, so that no later read of the session falls behind it."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.index = 0
+
+    def saw(self, epoch: int, index: int) -> None:
+        """An answer stood at this position."""
+        if index > self.index:
+            self.epoch, self.index = epoch, index
+
+
+class Asker:
+    """The way to answers. Belongs to one loop."""
+
+    def __init__(self, directory: Directory, session: Session, jitter: random.Random) -> None:
+        self._directory = directory
+        self._session = session
+        self._jitter = jitter
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
+        """The answer, by `deadline` (loop time). Raises `Unavailable`, which names who was silent, or what a node says."""
+        asked = _Asked()
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._first_attempt(request, deadline, asked)
+        except TimeoutError:
+            raise asked.last_error or no_answer(asked.endpoints) from None
+
+    async def _first_attempt(
+        self, request: memory_pb2.ReadRequest, deadline: float, asked: _Asked
+    ) -> memory_pb2.ReadReply:
+        try:
+            return await self._attempt(request, deadline, asked)
+        except Again:
+            retrying = AsyncRetrying(retry=retry_if_exception_type(Again), wait=_Pauses(self._jitter))
+            return await retrying(self._attempt, request, deadline, asked)
+
+    async def _attempt(self, request: memory_pb2.ReadRequest, deadline: float, asked: _Asked) -> memory_pb2.ReadReply:
+        endpoint = await self._target(request.mode, asked)
+        asked.endpoints.append(endpoint)
+        remaining_s = deadline - self._loop.time()
+        patience_s = max(min(remaining_s, PATIENCE_S), remaining_s / 2)
+        request.timeout_us = max(1, int(patience_s * ANSWER_SHARE * SECOND_US))
+        try:
+            reply = await self._directory.connection(endpoint).memory.Read(request, timeout=patience_s)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(endpoint, error, asked) from error
+        self._directory.answered(endpoint)
+        self._session.saw(reply.epoch, reply.index)
+        return reply
+
+    async def _target(self, mode: memory_pb2.ReadMode, asked: _Asked) -> str:
+        """Strong reads go to the leader, which spares a step; every other read to whoever answered last."""
+        directory = self._directory
+        leads = mode in (memory_pb2.READ_MODE_STRONG, memory_pb2.READ_MODE_LEASE)
+        if leads and directory.leader is None and not asked.endpoints:
+            await directory.refresh()
+        if leads and directory.leader is not None and directory.leader not in asked.refused:
+            return directory.leader
+        endpoints = directory.endpoints()
+        fresh = [endpoint for endpoint in endpoints if endpoint not in asked.refused]
+        if not fresh:
+            asked.refused.clear()
+        return (fresh or endpoints)[0]
+
+    def _failed(self, endpoint: str, error: grpc.aio.AioRpcError, asked: _Asked) -> Exception:
+        """What an attempt's status means: to be tried elsewhere, or final."""
+        failure = error_of(error, endpoint)
+        asked.refused.add(endpoint)
+        if isinstance(failure, Unavailable):
+            asked.last_error = failure
+            if endpoint in failure.who:
+                self._directory.failed(endpoint)
+            return Again(failure)
+        if isinstance(failure, Retry):
+            asked.last_error = failure
+            return Again(failure, failure.retry_after_s)
+        return Again(failure) if isinstance(failure, NotLeader) else failure
+
+    async def pages(self, request: memory_pb2.ReadRequest, timeout_s: float) -> AsyncIterator[memory_pb2.ReadReply]:
+        """All pages of a long answer, each within `timeout_s`; from the second on none is older than the one before.
+
+        Pages are asked for one by one, so that a node that dies in the middle costs a page and not the answer.
+        """
+        while True:
+            reply = await self.ask(request, self._loop.time() + timeout_s)
+            yield reply
+            if not reply.page.after:
+                return
+            request.all.after = reply.page.after
+            request.mode = memory_pb2.READ_MODE_SESSION
+            request.min_index = reply.index
+
+
+class _Asked:
+    """Who was asked so far, who could not answer, and what the last one said."""
+
+    def __init__(self) -> None:
+        self.endpoints: list[str] = []
+        self.refused: set[str] = set()
+        self.last_error: VeridicalError | None = None
+
+
+class _Pauses(wait_base):
+    """Between attempts: none before the other nodes were asked, then doubling, jittered, bounded."""
+
+    def __init__(self, jitter: random.Random) -> None:
+        self._jitter = jitter
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        longest = min(PAUSE_LAST_S, PAUSE_FIRST_S * 2 ** min(retry_state.attempt_number, 10))
+        failure = retry_state.outcome.exception() if retry_state.outcome else None
+        least = failure.pause_s if isinstance(failure, Again) else 0.0
+        return max(least, longest * self._jitter.random())

@@ -1,0 +1,367 @@
+"""Mutants: the protocol with one rule taken away each. A simulator that cannot tell them from the real one proves nothing.
+
+Each mutant replaces a few methods of the core (or of the machine under it) by the mistake that somebody could have
+made, names the profile under which it shows, and how many seeds that may take at most. *Safety* mutants break an
+invariant; *liveness* mutants are caught when the cluster is healed, or in the drill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..lease.acceptor import Acceptor
+from ..lease.tenure import Tenure
+from ..log.configuration import Configuration
+from ..memory.state import MemoryState, Workspace
+from ..node.decider import Decider
+from ..replication.candidacy import Candidacy
+from ..replication.follower import Follower
+from ..replication.kernel import Kernel
+from ..replication.leadership import Leadership
+from ..replication.messages import HardState
+from ..replication.reads import ReadBarriers
+from ..replication.replica import Replica
+from . import cluster
+from .desk import Desk
+from .disk import Disk
+from .fold import context
+from .host import Host
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`patches` are (owner, attribute, replacement). It must be killed by one of `seeds` runs under `profile`."""
+
+    name: str
+    profile: str
+    seeds: int
+    patches: tuple[Patch, ...]
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Within this context the mistake is in force, in this process."""
+        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
+        try:
+            for owner, name, mistake in self.patches:
+                setattr(owner, name, mistake)
+            yield
+        finally:
+            for owner, name, original in kept:
+                setattr(owner, name, original)
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    def mistake(*_: Any, **__: Any) -> Any:
+        return answer
+
+    return mistake
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """A step that was forgotten."""
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+def _forgetful_promise(self: Kernel) -> HardState:
+    return HardState(self.acceptor.promised_epoch, None)
+
+
+def _anybody_is_the_holder(self: Acceptor, candidate: Any) -> bool:
+    return self.holder is None or candidate == self.holder
+
+
+def _holder_is_a_node(self: Acceptor, candidate: Any) -> bool:
+    return self.holder is not None and candidate.node == self.holder.node
+
+
+_prepare = Candidacy.prepare
+
+
+def _renew_what_the_last_run_held(self: Candidacy, released_epoch: int = 0) -> None:
+    acceptor = self.kernel.acceptor
+    if acceptor.holder and acceptor.holder.node == self.kernel.me.node and acceptor.holder != self.kernel.me:
+        self.above_epoch = min(self.above_epoch, acceptor.promised_epoch - 1)
+        acceptor.promised_epoch -= 1
+        self.promised.clear()
+    _prepare(self, released_epoch)
+
+
+# --- lease ------------------------------------------------------------------------------------------------------------
+
+
+def _lease_without_margin(self: Tenure, voters: Any, quorum: int) -> int:
+    if self.is_dropped:
+        return 0
+    renewed = sorted((self.renewed_at_us.get(voter, 0) for voter in voters), reverse=True)[quorum - 1]
+    return renewed + self.ttl_us if renewed else 0
+
+
+def _grant_without_margin(self: Acceptor, now_us: int) -> None:
+    self.granted_until_us = now_us + self.ttl_us
+
+
+def _lease_from_the_answer(self: Leadership, sender: str, stamp_us: int) -> None:
+    self.tenure.heard(sender, self.kernel.now_us)
+    if stamp_us:
+        self.tenure.renewed(sender, self.kernel.now_us)
+
+
+def _lease_by_ticks(self: Leadership) -> bool:
+    configuration = self.configuration
+    until_us = self.tenure.valid_until_us(configuration.voters, configuration.recovery_quorum)
+    return self.beat_at_us < until_us
+
+
+# --- recovery ---------------------------------------------------------------------------------------------------------
+
+
+def _longest_first(self: Candidacy, position: Any) -> tuple[int, int]:
+    del self
+    return (position.index, position.epoch)
+
+
+def _keep_own_log(self: Candidacy) -> str:
+    return self.kernel.me.node
+
+
+def _configuration_before_adoption(self: Candidacy) -> Configuration:
+    known = self.__dict__.get("first_configuration")
+    if known is None:
+        known = self.__dict__["first_configuration"] = self.kernel.configuration
+    return known
+
+
+def _any_fetch_will_do(self: Candidacy, sender: str, fetched: Any) -> bool:
+    del sender, fetched
+    return self.fetch is not None
+
+
+# --- append and commit ------------------------------------------------------------------------------------------------
+
+
+def _acknowledge_the_durable(self: Follower) -> int:
+    return self.kernel.tail.durable_index
+
+
+def _acknowledge_the_matching(self: Follower) -> int:
+    return self.match_index
+
+
+_take_over = Follower.take_over
+
+
+def _do_not_wait_for_the_disk(self: Follower, agreed: int, fresh: Any, seals: Any) -> int | None:
+    token = _take_over(self, agreed, fresh, seals)
+    return None if token is None else 0
+
+
+def _trust_own_tail(self: Follower, commit_index: int) -> int:
+    return min(commit_index, self.kernel.tail.last_index)
+
+
+def _count_oneself_early(self: Leadership) -> dict[str, int]:
+    matches = {peer: progress.match for peer, progress in self.progress.items()}
+    matches[self.kernel.me.node] = self.kernel.tail.last_index
+    return matches
+
+
+def _keep_seals(self: Disk, after: int) -> None:
+    del self.entries[after:]
+
+
+# --- membership and quorums -------------------------------------------------------------------------------------------
+
+TWO = 2
+
+
+def _quorum_from_flags(self: Any) -> Configuration:
+    configuration: Configuration = self.kernel.configuration
+    if len(configuration.voters) <= TWO * TWO:
+        return _unchecked(configuration, TWO, TWO)
+    return configuration
+
+
+def _unchecked(configuration: Configuration, write_quorum: int, recovery_quorum: int) -> Configuration:
+    fields = {"write_quorum": write_quorum, "recovery_quorum": recovery_quorum}
+    twin = object.__new__(Configuration)
+    for name in Configuration.__dataclass_fields__:
+        object.__setattr__(twin, name, fields.get(name, getattr(configuration, name)))
+    return twin
+
+
+def _founding_with(write_quorum: int, recovery_quorum: int) -> Callable[..., Configuration]:
+    def found(members: Any, _: int | None = None) -> Configuration:
+        chosen = tuple(sorted(members, key=lambda member: member.name))
+        return _unchecked(Configuration(chosen, len(chosen), len(chosen)), write_quorum, recovery_quorum)
+
+    return found
+
+
+def _return_under_the_old_id(self: Host) -> None:
+    self.crash()
+    self.disk = Disk()
+    self.lose_projection()
+    self.start()
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+
+
+def _an_older_round(self: ReadBarriers, leadership: Leadership) -> int:
+    del self
+    return max(1, leadership.confirmed_round())
+
+
+def _one_less_than_the_quorum(self: ReadBarriers, states: Any, newest: Configuration) -> bool:
+    del self
+    return sum(voter in states for voter in newest.voters) >= newest.recovery_quorum - 1
+
+
+def _answer_at_once(self: ReadBarriers, wait: Any, position: Any) -> str:
+    del wait, position
+    return self.kernel.me.node
+
+
+def _compare_indexes(self: ReadBarriers, wait: Any, position: Any) -> str:
+    if self.kernel.applied_index >= position.index:
+        return self.kernel.me.node
+    return next((member for member, applied in sorted(wait.applied.items()) if applied.index >= position.index), "")
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _serves_at_once(self: Leadership) -> bool:
+    return self.is_established
+
+
+def _decide_before_the_adopted_is_applied(self: Desk) -> Decider:
+    process = self._process  # pyright: ignore[reportPrivateUsage]
+    decider = self._decider  # pyright: ignore[reportPrivateUsage]
+    if decider is None:
+        decider = Decider(process.host.fold.state, context(process.role.epoch), len(process.log))
+        self._decider = decider  # pyright: ignore[reportPrivateUsage]
+    return decider
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+_restored = Host.restored
+
+
+def _truncate_damage(self: Host) -> Any:
+    disk = self.disk
+    if disk.damaged:
+        first = min(disk.damaged)
+        del disk.entries[first - 1 :]
+        disk.seals = {index: seal for index, seal in disk.seals.items() if index < first}
+        disk.damaged.clear()
+        disk.commit_index = min(disk.commit_index, first - 1)
+        if self.fold.applied.index >= first:
+            self.lose_projection()
+    return _restored(self)
+
+
+# --- liveness ---------------------------------------------------------------------------------------------------------
+
+
+def _campaign_at_once(self: Candidacy) -> None:
+    self.prepare()
+
+
+def _stay_in_transfer(self: Leadership, reason: str) -> None:
+    del reason
+    self.transfer_until_us += self.kernel.settings.transfer_us
+
+
+MUTANTS = (
+    Mutant("no fsync before a grant", "crashes", 4, ((Replica, "grant_token", _always(0)),)),
+    Mutant(
+        "holder not durable", "crashes", 20,
+        ((Kernel, "promise", property(_forgetful_promise)), (Acceptor, "is_holder", _anybody_is_the_holder)),
+    ),
+    Mutant(
+        "a restarted process renews", "crashes", 10,
+        ((Acceptor, "is_holder", _holder_is_a_node), (Candidacy, "prepare", _renew_what_the_last_run_held)),
+    ),
+    Mutant("a higher epoch is not promised first", "network", 4, ((Follower, "promise_token", _always(0)),)),
+    Mutant("acknowledge the durable", "network", 10, ((Follower, "acknowledged_index", _acknowledge_the_durable),)),
+    Mutant("apply an unverified tail", "network", 20, ((Follower, "known_commit", _trust_own_tail),)),
+    Mutant("count a late fsync", "disks", 40, ((Kernel, "is_current", _always(True)),)),
+    Mutant("count replicas of old epochs", "storm", 240, ((Leadership, "covers_own_entry", _always(True)),)),
+    Mutant("read before the epoch's own entry", "network", 20, ((ReadBarriers, "may_answer", _always(True)),)),
+    Mutant("adopt by length", "network", 60, ((Candidacy, "rank", _longest_first),)),
+    Mutant("adopt nothing", "network", 10, ((Candidacy, "best_grant", _keep_own_log),)),
+    Mutant(
+        "count R in the candidate's old configuration", "membership", 200,
+        ((Candidacy, "configuration", property(_configuration_before_adoption)),),
+    ),
+    Mutant(
+        "W and R from flags", "membership", 60,
+        ((Leadership, "configuration", property(_quorum_from_flags)), (Candidacy, "configuration", property(_quorum_from_flags))),
+    ),
+    Mutant("a wiped node under its old id", "wipes", 60, ((Host, "wipe", _return_under_the_old_id),)),
+    Mutant(
+        "acknowledge before fsync", "crashes", 4,
+        ((Follower, "acknowledged_index", _acknowledge_the_matching), (Follower, "take_over", _do_not_wait_for_the_disk)),
+    ),
+    Mutant("the leader counts itself early", "disks", 10, ((Leadership, "matches", _count_oneself_early),)),
+    Mutant(
+        "W + R = N", "five", 60,
+        ((cluster, "founding", _founding_with(2, 3)), (Configuration, "__post_init__", _nothing)),
+    ),
+    Mutant(
+        "2R = N", "wide", 60,
+        ((cluster, "founding", _founding_with(3, 2)), (Configuration, "__post_init__", _nothing)),
+    ),
+    Mutant("read index is not confirmed", "network", 20, ((ReadBarriers, "is_confirmed", _always(True)),)),
+    Mutant("read index confirmed by an older round", "network", 20, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
+    Mutant("quorum read from fewer than R", "network", 20, ((ReadBarriers, "has_quorum", _one_less_than_the_quorum),)),
+    Mutant("no rinse", "network", 20, ((ReadBarriers, "member_that_applied", _answer_at_once),)),
+    Mutant("restart without waiting", "leases", 60, ((Acceptor, "_amnesia_ends", _always(0)),)),
+    Mutant("the leader's drift margin is left out", "leases", 240, ((Tenure, "valid_until_us", _lease_without_margin),)),
+    Mutant("the acceptor's drift margin is left out", "leases", 240, ((Acceptor, "renew", _grant_without_margin),)),
+    Mutant("lease counted from the answer", "leases", 240, ((Leadership, "_heard", _lease_from_the_answer),)),
+    Mutant("lease by ticks", "leases", 60, ((Leadership, "lease_is_valid", _lease_by_ticks),)),
+    Mutant("transfer keeps the lease", "leases", 60, ((Leadership, "drop_lease", _nothing),)),
+    Mutant("fence left out", "network", 20, ((Follower, "is_fenced", _always(False)),)),
+    Mutant("prefix check left out", "network", 20, ((Follower, "prefix_matches", _always(True)),)),
+    Mutant("fetch replies are not matched", "storm", 60, ((Candidacy, "is_expected", _any_fetch_will_do),)),
+    Mutant(
+        "duplicate ids are executed", "crashes", 10,
+        ((Workspace, "outcome", _always(None)), (MemoryState, "outcome", _always(None))),
+    ),
+    Mutant(
+        "duplicates in an adopted tail are executed", "storm", 60,
+        ((Leadership, "serves", property(_serves_at_once)),
+         (Desk, "_decider_on_newest_state", _decide_before_the_adopted_is_applied)),
+    ),
+    Mutant("damage in the middle is truncated", "disks", 60, ((Host, "restored", _truncate_damage),)),
+    Mutant("cut without the seal", "network", 20, ((Disk, "_cut", _keep_seals),)),
+    Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),)),
+    Mutant("quorum reads wait for an index", "network", 60, ((ReadBarriers, "member_that_applied", _compare_indexes),)),
+    Mutant("no release", "drill", 4, ((Leadership, "_release", _nothing),)),
+    Mutant("a transfer never ends", "drill", 4, ((Leadership, "end_transfer", _stay_in_transfer),)),
+    Mutant("a stalled disk keeps the lease", "drill", 4, ((Kernel, "is_stalled", _always(False)),)),
+    Mutant("no quorum contact", "drill", 4, ((Leadership, "_contact_lost_at_us", _always(1 << 62)),)),
+)  # fmt: skip
+
+
+def mutant_named(name: str) -> Mutant:
+    """The mutant of that name. Raises `KeyError` with the names there are."""
+    by_name = {mutant.name: mutant for mutant in MUTANTS}
+    if name not in by_name:
+        raise KeyError(f"no mutant {name!r}; there are: {', '.join(by_name)}")
+    return by_name[name]
+
+
+def with_budget(mutant: Mutant, seeds: int) -> Mutant:
+    """The same mutant with another number of seeds."""
+    return replace(mutant, seeds=seeds)

@@ -1,0 +1,99 @@
+"""A history made without a cluster: commands decided by the memory rules, chained as the log chains them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from veridical.log.canonical import encode
+from veridical.log.entry import GENESIS_HASH, CommandHead, Entry, Envelope, body_hash
+from veridical.log.identifier import uuid7
+from veridical.memory import commands as c
+from veridical.memory.keys import make_key, record_id
+from veridical.memory.machine import Command, Context, OperatorRights, Outcome, decide_envelope, evolve_entry, outcomes
+from veridical.memory.state import MemoryState, Workspace
+from veridical.security.digests import DigestKey
+
+START_US = 1_700_000_000_000_000
+SECOND_US = 1_000_000
+ALICE, BOB, CAROL = (bytes([letter]) * 32 for letter in b"abc")
+
+
+def fact_id(subject: str, predicate: str, scope: str = "global") -> bytes:
+    """The id of a single-valued fact."""
+    return record_id(make_key(subject, predicate, scope))
+
+
+class World:
+    """Decides commands, keeps the entries, and folds the same history into a `MemoryState` beside them."""
+
+    def __init__(self) -> None:
+        self.memory = MemoryState()
+        self.entries: list[Entry] = []
+        self.now_us = START_US
+        self._context = Context(DigestKey(bytes(32)), OperatorRights(), 1)
+        self._commands = 0
+
+    @property
+    def last(self) -> int:
+        """The index of the last entry."""
+        return len(self.entries)
+
+    def pass_time(self, time_us: int) -> None:
+        """Let time go by before the next entry."""
+        self.now_us += time_us
+
+    def say(self, *asked: tuple[str, c.Body], author: bytes | None = None) -> list[Outcome]:
+        """One envelope of commands: decided, chained, folded. Returns what came of each."""
+        self.pass_time(SECOND_US)
+        index = self.last + 1
+        made = [Command(self._identifier(), kind, c.encode_body(kind, body), author) for kind, body in asked]
+        items = decide_envelope(Workspace(self.memory), made, self.now_us, self._context, index)
+        bodies = tuple(bytes(16) + command.content for command in made)
+        heads = tuple(
+            CommandHead(command.id, command.kind, body_hash(body)) for command, body in zip(made, bodies, strict=True)
+        )
+        envelope = Envelope("test", author or bytes(32), self.now_us, heads, "" if author else "anonymous")
+        previous = self.entries[-1].hash if self.entries else GENESIS_HASH
+        entry = Entry.chain(previous, index, 1, self.now_us, envelope.raw, bytes(64), encode(items), bodies)
+        self.entries.append(entry)
+        workspace = Workspace(self.memory)
+        contents = [command.content for command in made]
+        evolve_entry(workspace, index, 1, self.now_us, author, [(h.id, h.kind) for h in heads], items, contents)
+        self.memory.apply(workspace)
+        return outcomes(items, 1, index)
+
+    def write(
+        self,
+        text: str,
+        subject: str = "",
+        predicate: str = "",
+        scope: str = "global",
+        *,
+        author: bytes | None = ALICE,
+        **rest: object,
+    ) -> bytes:
+        """Write one fact; returns the id of its record."""
+        body = c.WriteBody("fact", subject, predicate, scope, text)._replace(**rest)
+        (outcome,) = self.say((c.WRITE, body), author=author)
+        return outcome.record_id
+
+    def write_many(self, facts: Sequence[c.WriteBody], author: bytes | None = ALICE) -> None:
+        """Write facts in envelopes of 64."""
+        for place in range(0, len(facts), 64):
+            self.say(*((c.WRITE, fact) for fact in facts[place : place + 64]), author=author)
+
+    def read(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], tuple[()]]:
+        """Entries as a log gives them: about `max_bytes`, at least one, none after `last`."""
+        taken: list[Entry] = []
+        size = 0
+        for entry in self.entries[first - 1 : last]:
+            if taken and size + entry.size_bytes > max_bytes:
+                break
+            taken.append(entry)
+            size += entry.size_bytes
+        return taken, ()
+
+    def _identifier(self) -> bytes:
+        self._commands += 1
+        return uuid7(self.now_us, hashlib.sha256(self._commands.to_bytes(8, "big")).digest())
