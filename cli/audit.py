@@ -12,7 +12,7 @@ import typer
 
 from . import screen
 from .failures import DAMAGED
-from .options import DataOption, EndpointOption, JsonOption
+from .options import DataOption, EndpointOption, JsonOption, TimeoutOption
 
 if TYPE_CHECKING:
     from ..log.entry import Entry
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .sources import FileDamage, Place, Source
 
 VERIFIER_THREADS: Final = 2
+COMPARE_TIMEOUT_S: Final = 10.0
 RECORDS_SHOWN: Final = 20
 DAMAGES_SHOWN: Final = 5
 
@@ -42,7 +43,6 @@ class Finding:
     cluster: str
     cluster_id: str
     good: bool
-    entries: int
     seals: int
     unsealed: int
     erased: int
@@ -86,7 +86,7 @@ def verified(place: Place, cluster_id: str, quiet: bool) -> Finding:
             return _finding(source, cluster_id, quiet)
     except LogDamaged as damage:
         files = () if damage.index is not None else (FileDamage(damage.file, damage.page, damage.what),)
-        return Finding(place.name, "", "", False, 0, 0, 0, 0, 0, "", damage.index, str(damage), files)
+        return Finding(place.name, "", "", False, 0, 0, 0, 0, "", damage.index, str(damage), files)
 
 
 def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
@@ -108,7 +108,7 @@ def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
     if not what and cluster_id not in ("", source.cluster_id):
         what = f"it is the history of cluster {source.cluster_id}, not of {cluster_id}"
     return Finding(
-        source.name, source.cluster, source.cluster_id, not what and not files, result.entries, result.seals,
+        source.name, source.cluster, source.cluster_id, not what and not files, result.seals,
         result.unsealed, result.erased, result.last.index, result.last.hash.hex(), result.bad_index, what, files,
     )  # fmt: skip
 
@@ -120,9 +120,9 @@ def _show_finding(finding: Finding) -> None:
     else:
         unsealed = f", {finding.unsealed} not sealed yet" if finding.unsealed else ""
         erased = f", {finding.erased} bodies erased" if finding.erased else ""
-        end = f"ends at {finding.last_index} with {finding.last_hash[:16]}…"
+        end = f"it ends with {finding.last_hash[:16]}…"
         screen.say(
-            f"{finding.source}: {finding.entries} entries and {finding.seals} seals verify{unsealed}{erased}; {end}"
+            f"{finding.source}: {finding.last_index} entries and {finding.seals} seals verify{unsealed}{erased}; {end}"
         )
     for damage in finding.files[:DAMAGES_SHOWN]:
         page = "" if damage.page is None else f", page {damage.page}"
@@ -214,6 +214,30 @@ def export(
         screen.say_json({"out": str(out), "cluster_id": source.cluster_id, "index": end.index, "hash": end.hash.hex()})
     else:
         screen.say(f"{end.index} entries in {out}; it ends with {end.hash.hex()}")
+
+
+def compare(
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = COMPARE_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the members' states at one index, by their digests. Exit code 30: they differ."""
+    from ..node.system import SystemClock
+    from .comparing import compared
+    from .target import target
+
+    comparison = compared(target(data, endpoint).endpoints, SystemClock(), timeout)
+    if as_json:
+        screen.say_json(comparison.fields)
+    else:
+        for member in comparison.members:
+            screen.say(f"{member.name} {member.endpoint} at {member.index}: {member.digest}")
+        for name in comparison.silent:
+            screen.complain(f"{name} did not answer")
+        screen.say(f"{len(comparison.differing)} buckets differ" if comparison.differing else "all equal")
+    if comparison.differing:
+        raise typer.Exit(DAMAGED)
 
 
 def _longest(path: Path | None, data: Path | None, endpoint: Sequence[str] | None) -> Place:

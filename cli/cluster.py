@@ -183,7 +183,7 @@ def _on_change(says: Callable[[str], None]) -> Callable[[str], None]:
     def tell(text: str) -> None:
         if text not in told[-1:]:
             told.append(text)
-            says(f"waiting: {text}")
+            says(f"… {text}")
 
     return tell
 

@@ -60,8 +60,11 @@ def application() -> typer.Typer:
 
 
 def _audit() -> typer.Typer:
-    verbs = typer.Typer(no_args_is_help=True, help="Check a history, look into it, fold it again, take it along.")
-    for verb in (audit.verify, audit.replay, audit.show, audit.export):
+    verbs = typer.Typer(
+        no_args_is_help=True,
+        help="Check histories, compare states, look into an entry, fold it all again, take it along.",
+    )
+    for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.export):
         verbs.command()(verb)
     return verbs
 

@@ -113,7 +113,7 @@ def _picture(survey: Survey, data: Path | None) -> Group:
     rows = [
         (
             member.name, member.id, member.endpoint, member.role, member.epoch, member.commit_index,
-            member.applied_index, member.lag, None if member.lease_ms is None else f"{member.lease_ms} ms",
+            member.applied_index, member.lag, f"{member.lease_ms} ms" if member.lease_ms else None,
             screen.size(member.disk_free_bytes), member.condition or ("ready" if member.ready else None),
         )
         for member in survey.members

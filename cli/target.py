@@ -13,7 +13,7 @@ from .local import cluster_in
 from .options import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE, data_directory
 
 if TYPE_CHECKING:
-    from ..client import ReplicatedMemory
+    from ..client import ConnectedMemory
     from ..proto.generated import admin_pb2_grpc
     from ..security.principal import Principal
 
@@ -80,10 +80,10 @@ async def admin(endpoint: str) -> AsyncGenerator[admin_pb2_grpc.AdminAsyncStub]:
 @contextmanager
 def connected(
     data: Path | None, endpoint: Sequence[str] | None, timeout_s: float, read: str = "strong"
-) -> Generator[ReplicatedMemory]:
+) -> Generator[ConnectedMemory]:
     """The memory that the nodes keep; every call on it ends within `timeout_s`."""
-    from ..client import ReplicatedMemory
+    from ..client import ConnectedMemory
 
     asked = target(data, endpoint).endpoints
-    with ReplicatedMemory.connect(asked, read_consistency=read, principal=principal(), timeout_s=timeout_s) as memory:
+    with ConnectedMemory(asked, read_consistency=read, principal=principal(), timeout_s=timeout_s) as memory:
         yield memory

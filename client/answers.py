@@ -25,8 +25,8 @@ _PAST_FIELDS: Final = len(PastVersion._fields)
 class Records(list[MemoryRecord]):
     """Records, with what they answer: the state after entry `(epoch, index)` as node `member` had it, judged at `now`.
 
-    `scopes` are those that were searched (empty: all that are granted), `unknown_scopes` those of them that hold nothing,
-    `notices` what was left aside of the question.
+    `scopes` are those that were searched (empty: all that are granted), `unknown_scopes` those of them that hold
+    nothing, `notices` what was left aside of the question. `cursor` is where the next page begins, empty on the last.
     """
 
     def __init__(
@@ -35,15 +35,17 @@ class Records(list[MemoryRecord]):
         reply: memory_pb2.ReadReply,
         unknown_scopes: Sequence[str] = (),
         notices: Sequence[str] = (),
+        cursor: bytes = b"",
     ) -> None:
         super().__init__(records)
         self.epoch: int = reply.epoch
-        self.index: int = reply.index
+        self.index: int = reply.index  # pyright: ignore[reportIncompatibleMethodOverride] - of the log, as everywhere
         self.now: datetime = datetime_of(reply.now_us)
         self.scopes: tuple[str, ...] = tuple(reply.scopes)
         self.unknown_scopes: tuple[str, ...] = tuple(unknown_scopes)
         self.notices: tuple[str, ...] = tuple(notices)
         self.member: str = reply.member
+        self.cursor: bytes = cursor
 
 
 def written(answer: Answer) -> MemoryRecord:
@@ -52,15 +54,14 @@ def written(answer: Answer) -> MemoryRecord:
     refuse(answer)
     if not answer.row:
         raise Bug(f"command {answer.command_id.hex()} was answered without its record")
-    record = MemoryRecord.from_record(_record(_unpacked(answer.row)), answer.time_us)
-    record.__dict__.update(
-        outcome=outcome.code,
-        command_id=answer.command_id.hex(),
-        epoch=outcome.version.epoch,
-        index=outcome.version.index,
-        ignored=list(outcome.ignored),
-    )
-    return record
+    told = {
+        "outcome": outcome.code,
+        "command_id": answer.command_id.hex(),
+        "epoch": outcome.version.epoch,
+        "index": outcome.version.index,
+        "ignored": list(outcome.ignored),
+    }
+    return record_of(answer.row, answer.time_us).model_copy(update=told)
 
 
 def written_or_refused(answer: Answer) -> MemoryRecord | Refused:
@@ -87,18 +88,14 @@ def found(reply: memory_pb2.ReadReply) -> list[MemoryRecord | None]:
 
 def recalled(reply: memory_pb2.ReadReply) -> Records:
     """The hits of a recall, best first, each with its score."""
-    records: list[MemoryRecord] = []
-    for hit in reply.hits.hits:
-        record = record_of(hit.row, reply.now_us)
-        record.__dict__["score"] = hit.score
-        records.append(record)
+    records = [record_of(hit.row, reply.now_us).model_copy(update={"score": hit.score}) for hit in reply.hits.hits]
     return Records(records, reply, reply.hits.unknown_scopes, reply.hits.notices)
 
 
 def page(reply: memory_pb2.ReadReply) -> Records:
     """One page of all records."""
     records = [record_of(row, reply.now_us) for row in reply.page.rows]
-    return Records(records, reply, reply.page.unknown_scopes)
+    return Records(records, reply, reply.page.unknown_scopes, cursor=reply.page.after)
 
 
 def history(reply: memory_pb2.ReadReply) -> list[HistoryItem]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from typing import Final
 
 import grpc
@@ -50,7 +49,7 @@ class Asker:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
-        """The answer, by `deadline` (loop time). Raises `Unavailable`, which names who was silent, or what a node says."""
+        """The answer, by `deadline` (loop time). Raises `Unavailable`, naming who was silent, or what a node says."""
         asked = _Asked()
         try:
             async with asyncio.timeout_at(deadline):
@@ -81,7 +80,7 @@ class Asker:
         self._session.saw(reply.epoch, reply.index)
         return reply
 
-    async def _target(self, mode: memory_pb2.ReadMode, asked: _Asked) -> str:
+    async def _target(self, mode: memory_pb2.ReadMode.ValueType, asked: _Asked) -> str:
         """Strong reads go to the leader, which spares a step; every other read to whoever answered last."""
         directory = self._directory
         leads = mode in (memory_pb2.READ_MODE_STRONG, memory_pb2.READ_MODE_LEASE)
@@ -108,20 +107,6 @@ class Asker:
             asked.last_error = failure
             return Again(failure, failure.retry_after_s)
         return Again(failure) if isinstance(failure, NotLeader) else failure
-
-    async def pages(self, request: memory_pb2.ReadRequest, timeout_s: float) -> AsyncIterator[memory_pb2.ReadReply]:
-        """All pages of a long answer, each within `timeout_s`; from the second on none is older than the one before.
-
-        Pages are asked for one by one, so that a node that dies in the middle costs a page and not the answer.
-        """
-        while True:
-            reply = await self.ask(request, self._loop.time() + timeout_s)
-            yield reply
-            if not reply.page.after:
-                return
-            request.all.after = reply.page.after
-            request.mode = memory_pb2.READ_MODE_SESSION
-            request.min_index = reply.index
 
 
 class _Asked:

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final, Self
 
 import grpc
@@ -15,7 +14,6 @@ from ..memory import commands
 from ..memory.errors import Bug, Invalid, Refused, TooLarge, Unavailable
 from ..memory.lifecycle import HALF_LIFE_US
 from ..memory.limits import BATCH_IDS_LIMIT
-from ..memory.scope import normal_scope
 from ..memory.view import (
     HistoryItem,
     MemoryKind,
@@ -31,44 +29,27 @@ from . import answers
 from .answers import Records
 from .asker import Asker, Session
 from .directory import Directory
-from .envelope import (
-    COMMAND_BYTES_LIMIT,
-    COMMAND_OVERHEAD_BYTES,
-    COMMANDS_LIMIT,
-    ENVELOPE_BYTES_LIMIT,
-    ID_ENTROPY_BYTES,
-    Command,
-    command_id,
-)
+from .envelope import ID_ENTROPY_BYTES, Command, command_id
 from .ports import Clock, Entropy
+from .requests import (
+    Consistency,
+    chunks_of,
+    command_of,
+    endpoints_of,
+    filters_of,
+    given_command_id,
+    mode_of,
+    positive,
+    record_id,
+)
 from .submitter import Answer, Submitter
 from .system import SystemClock, SystemEntropy
 
 TIMEOUT_S: Final = 5.0
-ID_BYTES: Final = 16
 PAGE_RECORDS: Final = 1_000
+STATUS_PAUSE_S: Final = 0.05
 SECOND_US: Final = 1_000_000
-
-
-class Consistency(StrEnum):
-    """How fresh reads are (PROTOCOL § 7). `eventual` is another word for `local`."""
-
-    LOCAL = "local"
-    EVENTUAL = "eventual"
-    SESSION = "session"
-    STRONG = "strong"
-    LEASE = "lease"
-    QUORUM = "quorum"
-
-
-MODES: Final = {
-    Consistency.LOCAL: memory_pb2.READ_MODE_LOCAL,
-    Consistency.EVENTUAL: memory_pb2.READ_MODE_LOCAL,
-    Consistency.SESSION: memory_pb2.READ_MODE_SESSION,
-    Consistency.STRONG: memory_pb2.READ_MODE_STRONG,
-    Consistency.LEASE: memory_pb2.READ_MODE_LEASE,
-    Consistency.QUORUM: memory_pb2.READ_MODE_QUORUM,
-}
+HALF_LIFE_S: Final = HALF_LIFE_US / SECOND_US
 
 
 class AsyncReplicatedMemory:
@@ -108,7 +89,7 @@ class AsyncReplicatedMemory:
 
     @classmethod
     async def connect(cls, endpoints: str | Sequence[str], **options: Any) -> Self:
-        """A memory whose cluster has answered. Raises `Unavailable` when none did within `timeout_s`."""
+        """A memory whose cluster has answered. Raises `Unavailable` when no node does within `timeout_s`."""
         memory = cls(endpoints, **options)
         await memory.status()
         return memory
@@ -136,13 +117,13 @@ class AsyncReplicatedMemory:
         self._session.saw(epoch, index)
 
     # --- writing ------------------------------------------------------------------------------------------------------
+    # `command_id` (hex) repeats a call whose outcome is not known.
 
     async def write(
         self, record: MemoryRecord, *, command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
-        """Say something. See `MemoryView.write`; `command_id` (hex) repeats a call whose outcome is not known."""
-        body = record.write_body()
-        return await self._mutation(commands.WRITE, body, timeout_s, command_id)
+        """See `MemoryView.write`."""
+        return await self._mutation(commands.WRITE, record.write_body(), command_id, timeout_s)
 
     async def write_many(
         self,
@@ -151,43 +132,61 @@ class AsyncReplicatedMemory:
         command_ids: Sequence[str] | None = None,
         timeout_s: float | None = None,
     ) -> list[MemoryRecord | Refused]:
-        """Write in bulk, in order, as few envelopes as will hold them. A refusal stands at its place.
+        """Write in bulk, in order, in as few envelopes as will hold them. A refusal stands at its place.
 
-        `command_ids` (hex, one for each record) make the call one that can be repeated. `OutcomeUnknown` names the first
-        command that is not known to have an outcome; those before it have theirs.
+        `command_ids` (hex, one for each record) make the call one that can be repeated. `OutcomeUnknown` names the
+        first command that is not known to have an outcome; those before it have theirs.
         """
         bodies = [commands.encode_body(commands.WRITE, record.write_body()) for record in records]
-        ids = self._ids(len(bodies)) if command_ids is None else [_given_id(given) for given in command_ids]
+        ids = self._new_ids(len(bodies)) if command_ids is None else [given_command_id(given) for given in command_ids]
         if len(ids) != len(bodies):
             raise Invalid("command_ids", f"{len(ids)} ids for {len(bodies)} records")
-        made = [_command(id, commands.WRITE, body) for id, body in zip(ids, bodies, strict=True)]
+        made = [command_of(id, commands.WRITE, body) for id, body in zip(ids, bodies, strict=True)]
         deadline = self._deadline(timeout_s)
         found: list[Answer] = []
-        for chunk in _chunks(made):
+        for chunk in chunks_of(made):
             found += await self._submit(chunk, deadline)
         return [answers.written_or_refused(answer) for answer in found]
 
-    async def corroborate(self, id: str, *, source: str = "", timeout_s: float | None = None) -> MemoryRecord:
+    async def corroborate(
+        self, id: str, *, source: str = "", command_id: str | None = None, timeout_s: float | None = None
+    ) -> MemoryRecord:
         """See `MemoryView.corroborate`."""
-        return await self._mutation(commands.CORROBORATE, commands.CorroborateBody(_id(id), source), timeout_s)
+        body = commands.CorroborateBody(record_id(id), source)
+        return await self._mutation(commands.CORROBORATE, body, command_id, timeout_s)
 
     async def contradict(
-        self, id: str, *, evidence: str = "", reason: str = "", timeout_s: float | None = None
+        self,
+        id: str,
+        *,
+        evidence: str = "",
+        reason: str = "",
+        command_id: str | None = None,
+        timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.contradict`."""
-        body = commands.ContradictBody(_id(id), evidence, reason)
-        return await self._mutation(commands.CONTRADICT, body, timeout_s)
+        body = commands.ContradictBody(record_id(id), evidence, reason)
+        return await self._mutation(commands.CONTRADICT, body, command_id, timeout_s)
 
-    async def promote(self, id: str, *, reason: str = "reviewed", timeout_s: float | None = None) -> MemoryRecord:
+    async def promote(
+        self, id: str, *, reason: str = "reviewed", command_id: str | None = None, timeout_s: float | None = None
+    ) -> MemoryRecord:
         """See `MemoryView.promote`."""
-        return await self._mutation(commands.PROMOTE, commands.PromoteBody(_id(id), reason), timeout_s)
+        body = commands.PromoteBody(record_id(id), reason)
+        return await self._mutation(commands.PROMOTE, body, command_id, timeout_s)
 
     async def demote(
-        self, id: str, *, reason: str = "reviewed", trust: Trust | None = None, timeout_s: float | None = None
+        self,
+        id: str,
+        *,
+        reason: str = "reviewed",
+        trust: Trust | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.demote`."""
-        body = commands.DemoteBody(_id(id), "" if trust is None else trust.value, reason)
-        return await self._mutation(commands.DEMOTE, body, timeout_s)
+        body = commands.DemoteBody(record_id(id), "" if trust is None else Trust(trust).value, reason)
+        return await self._mutation(commands.DEMOTE, body, command_id, timeout_s)
 
     async def annotate(
         self,
@@ -195,63 +194,67 @@ class AsyncReplicatedMemory:
         *,
         metadata: Mapping[str, Any] | None = None,
         detail: Mapping[str, Any] | None = None,
+        command_id: str | None = None,
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.annotate`."""
         texts = (commands.json_text("metadata", metadata or {}), commands.json_text("detail", detail or {}))
-        return await self._mutation(commands.ANNOTATE, commands.AnnotateBody(_id(id), *texts), timeout_s)
+        body = commands.AnnotateBody(record_id(id), *texts)
+        return await self._mutation(commands.ANNOTATE, body, command_id, timeout_s)
 
     async def set_flags(
-        self, id: str, *, volatile: bool | None = None, ttl_s: float | None = None, timeout_s: float | None = None
+        self,
+        id: str,
+        *,
+        volatile: bool | None = None,
+        ttl_s: float | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.set_flags`."""
-        body = commands.FlagsBody(_id(id), volatile, duration_us("ttl_s", ttl_s))
-        return await self._mutation(commands.SET_FLAGS, body, timeout_s)
+        body = commands.FlagsBody(record_id(id), volatile, duration_us("ttl_s", ttl_s))
+        return await self._mutation(commands.SET_FLAGS, body, command_id, timeout_s)
 
-    async def pin(self, id: str, *, timeout_s: float | None = None) -> MemoryRecord:
+    async def pin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.pin`."""
-        return await self._mutation(commands.PIN, commands.PinBody(_id(id)), timeout_s)
+        return await self._mutation(commands.PIN, commands.PinBody(record_id(id)), command_id, timeout_s)
 
-    async def unpin(self, id: str, *, timeout_s: float | None = None) -> MemoryRecord:
+    async def unpin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.unpin`."""
-        return await self._mutation(commands.UNPIN, commands.PinBody(_id(id)), timeout_s)
+        return await self._mutation(commands.UNPIN, commands.PinBody(record_id(id)), command_id, timeout_s)
 
-    async def forget(self, id: str, *, reason: str = "", timeout_s: float | None = None) -> None:
+    async def forget(
+        self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
+    ) -> None:
         """See `MemoryView.forget`."""
-        answer = await self._commanded(commands.FORGET, commands.ForgetBody(_id(id), reason), timeout_s)
-        answers.refuse(answer)
+        body = commands.ForgetBody(record_id(id), reason)
+        answers.refuse(await self._commanded(commands.FORGET, body, command_id, timeout_s))
 
     async def decay(
-        self,
-        half_life_s: float = HALF_LIFE_US / SECOND_US,
-        now: datetime | float | None = None,
-        *,
-        timeout_s: float | None = None,
+        self, half_life_s: float = HALF_LIFE_S, now: datetime | float | None = None, *, timeout_s: float | None = None
     ) -> int:
-        """See `MemoryView.decay`. Which records have faded is read from the leader, and decided anew by each prune."""
+        """See `MemoryView.decay`. Which records have faded is asked of the leader; each prune decides it anew."""
         half_life_us = duration_us("half_life_s", half_life_s) or HALF_LIFE_US
         at_us = 0 if now is None else microseconds(now)
-        deadline, pruned = self._deadline(timeout_s), 0
-        while True:
-            question = memory_pb2.Prunable(at_us=at_us, half_life_us=half_life_us, limit=BATCH_IDS_LIMIT)
-            request = memory_pb2.ReadRequest(mode=memory_pb2.READ_MODE_STRONG, prunable=question)
-            reply = await self._running.asker.ask(request, deadline)
+        deadline, pruned, more = self._deadline(timeout_s), 0, True
+        while more:
+            reply = await self._running.asker.ask(_prunable(at_us, half_life_us), deadline)
             ids = tuple(reply.ids.ids)
-            if not ids:
-                return pruned
-            body = commands.PruneBody(max(at_us, reply.now_us) if now is None else at_us, half_life_us, ids)
-            count = await self._pruned(body, deadline)
+            count = await self._pruned(commands.PruneBody(at_us or reply.now_us, half_life_us, ids), deadline)
             pruned += count
-            if not count or len(ids) < BATCH_IDS_LIMIT:
-                return pruned
+            more = count > 0 and len(ids) == BATCH_IDS_LIMIT
+        return pruned
 
     async def _pruned(self, body: commands.PruneBody, deadline: float) -> int:
-        command = _command(self._ids(1)[0], commands.PRUNE, commands.encode_body(commands.PRUNE, body))
-        (answer,) = await self._submit([command], deadline)
+        if not body.ids:
+            return 0
+        content = commands.encode_body(commands.PRUNE, body)
+        (answer,) = await self._submit([command_of(self._new_ids(1)[0], commands.PRUNE, content)], deadline)
         answers.refuse(answer)
         return answer.outcome.count
 
     # --- reading ------------------------------------------------------------------------------------------------------
+    # `consistency` goes before the client's own, for this call.
 
     async def get(
         self, id: str, *, consistency: str | None = None, timeout_s: float | None = None
@@ -266,7 +269,7 @@ class AsyncReplicatedMemory:
         """See `MemoryView.get_many`. At most 1 000 ids."""
         if len(ids) > BATCH_IDS_LIMIT:
             raise TooLarge("ids", len(ids), BATCH_IDS_LIMIT, "ids")
-        question = memory_pb2.Get(ids=[_id(id) for id in ids])
+        question = memory_pb2.Get(ids=[record_id(id) for id in ids])
         return answers.found(await self._ask(memory_pb2.ReadRequest(get=question), consistency, timeout_s))
 
     async def recall(
@@ -283,7 +286,7 @@ class AsyncReplicatedMemory:
         """See `MemoryView.recall`."""
         if k < 1:
             raise Invalid("k", f"{k} is less than 1")
-        question = memory_pb2.Recall(query=query, k=k, filters=_filters(scope, kind, trust))
+        question = memory_pb2.Recall(query=query, k=k, filters=filters_of(scope, kind, trust))
         return answers.recalled(await self._ask(memory_pb2.ReadRequest(recall=question), consistency, timeout_s))
 
     async def all(
@@ -294,25 +297,33 @@ class AsyncReplicatedMemory:
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """See `MemoryView.all`: streams; each page of 1 000 comes within `timeout_s`."""
-        async for page in self.pages(scope=scope, kind=kind, consistency=consistency, timeout_s=timeout_s):
+        """See `MemoryView.all`. Streams: each page of 1 000 records comes within `timeout_s`."""
+        page: Records | None = None
+        while page is None or page.cursor:
+            page = await self.page(scope=scope, kind=kind, after=page, consistency=consistency, timeout_s=timeout_s)
             for record in page:
                 yield record
 
-    async def pages(
+    async def page(
         self,
         *,
         scope: str | None = None,
         kind: MemoryKind | None = None,
+        after: Records | None = None,
+        limit: int = PAGE_RECORDS,
         consistency: str | None = None,
         timeout_s: float | None = None,
-    ) -> AsyncIterator[Records]:
-        """`all`, a page at a time: each says at which index it holds, and none is older than the one before."""
-        question = memory_pb2.All(filters=_filters(scope, kind, None), limit=PAGE_RECORDS)
+    ) -> Records:
+        """Some of all records, in the order of their ids: the first, or those that follow the page `after`.
+
+        Each page says at which index it holds. None is older than the page before it. `cursor` is empty on the last.
+        """
+        cursor = b"" if after is None else after.cursor
+        question = memory_pb2.All(filters=filters_of(scope, kind, None), after=cursor, limit=limit)
         request = self._request(memory_pb2.ReadRequest(all=question), consistency)
-        limit_s = self._timeout_s if timeout_s is None else positive("timeout_s", timeout_s)
-        async for reply in self._running.asker.pages(request, limit_s):
-            yield answers.page(reply)
+        if after is not None:
+            request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, after.index
+        return answers.page(await self._running.asker.ask(request, self._deadline(timeout_s)))
 
     async def history(
         self,
@@ -324,7 +335,9 @@ class AsyncReplicatedMemory:
         timeout_s: float | None = None,
     ) -> list[HistoryItem]:
         """See `MemoryView.history`. At most 1 000 items a call."""
-        question = memory_pb2.History(id=_id(id), limit=limit)
+        if limit < 1:
+            raise Invalid("limit", f"{limit} is less than 1")
+        question = memory_pb2.History(id=record_id(id), limit=limit)
         if before is not None:
             version = memory_pb2.Version(epoch=before.epoch, index=before.index, place=before.place)
             question.before.CopyFrom(version)
@@ -340,29 +353,31 @@ class AsyncReplicatedMemory:
         directory = self._running.directory
         try:
             async with asyncio.timeout_at(self._deadline(timeout_s)):
-                while not (statuses := await directory.statuses()):
-                    await asyncio.sleep(0.05)
+                while True:
+                    statuses = await directory.statuses()
+                    if statuses:
+                        return statuses
+                    await asyncio.sleep(STATUS_PAUSE_S)
         except TimeoutError:
             raise Unavailable("no node answers", directory.endpoints()) from None
-        return statuses
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
     async def _mutation(
-        self, kind: str, body: commands.Body, timeout_s: float | None, id: str | None = None
+        self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
     ) -> MemoryRecord:
-        return answers.written(await self._commanded(kind, body, timeout_s, id))
+        return answers.written(await self._commanded(kind, body, command_id, timeout_s))
 
     async def _commanded(
-        self, kind: str, body: commands.Body, timeout_s: float | None, id: str | None = None
+        self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
     ) -> Answer:
-        content = commands.encode_body(kind, body)
-        command = _command(self._ids(1)[0] if id is None else _given_id(id), kind, content)
+        id = self._new_ids(1)[0] if command_id is None else given_command_id(command_id)
+        command = command_of(id, kind, commands.encode_body(kind, body))
         (answer,) = await self._submit([command], self._deadline(timeout_s))
         return answer
 
-    async def _submit(self, chunk: Sequence[Command], deadline: float) -> list[Answer]:
-        found = await self._running.submitter.submit(chunk, self._principal, deadline)
+    async def _submit(self, made: Sequence[Command], deadline: float) -> list[Answer]:
+        found = await self._running.submitter.submit(made, self._principal, deadline)
         self._session.saw(found[-1].epoch, found[-1].index)
         return found
 
@@ -379,7 +394,7 @@ class AsyncReplicatedMemory:
             request.max_staleness_us = self._max_staleness_us
         return request
 
-    def _ids(self, count: int) -> list[bytes]:
+    def _new_ids(self, count: int) -> list[bytes]:
         wall_us, bits = self._clock.wall_us(), self._entropy.bytes(ID_ENTROPY_BYTES * count)
         places = range(0, len(bits), ID_ENTROPY_BYTES)
         return [command_id(wall_us, bits[place : place + ID_ENTROPY_BYTES]) for place in places]
@@ -413,72 +428,6 @@ class _Parts:
         self.asker = Asker(self.directory, session, entropy.random())
 
 
-def endpoints_of(endpoints: str | Sequence[str]) -> tuple[str, ...]:
-    """A list of endpoints, also given as one string with commas. Raises `Invalid` for none."""
-    listed = endpoints.split(",") if isinstance(endpoints, str) else endpoints
-    cleaned = tuple(endpoint.strip() for endpoint in listed if endpoint.strip())
-    if not cleaned:
-        raise Invalid("endpoints", "none given; name at least one node as host:port")
-    return cleaned
-
-
-def mode_of(consistency: str) -> memory_pb2.ReadMode:
-    """The wire's word for a consistency. Raises `Invalid` for anything else."""
-    try:
-        return MODES[Consistency(consistency)]
-    except ValueError:
-        raise Invalid("consistency", f"{consistency!r} is none of {', '.join(Consistency)}") from None
-
-
-def positive(field: str, seconds: float) -> float:
-    """A time-out. Raises `Invalid` unless it is a positive, finite number of seconds."""
-    if not 0 < seconds < float("inf"):
-        raise Invalid(field, f"{seconds} is not a positive number of seconds")
-    return seconds
-
-
-def _filters(scope: str | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:
-    return memory_pb2.Filters(
-        scopes=() if scope is None else (normal_scope(scope),),
-        has_scopes=scope is not None,
-        kind=None if kind is None else MemoryKind(kind).value,
-        trust=None if trust is None else Trust(trust).value,
-    )
-
-
-def _id(id: str) -> bytes:
-    """A record's id. An id that no record can have is wrong in itself."""
-    try:
-        raw = bytes.fromhex(id)
-    except (ValueError, TypeError):
-        raw = b""
-    if len(raw) != ID_BYTES:
-        raise Invalid("id", f"{id!r} is not 32 hex digits")
-    return raw
-
-
-def _given_id(given: str) -> bytes:
-    try:
-        return _id(given)
-    except Invalid as error:
-        raise Invalid("command_id", error.reason) from None
-
-
-def _command(id: bytes, kind: str, content: bytes) -> Command:
-    if len(content) + COMMAND_OVERHEAD_BYTES > COMMAND_BYTES_LIMIT:
-        raise TooLarge("command", len(content), COMMAND_BYTES_LIMIT - COMMAND_OVERHEAD_BYTES)
-    return Command(id, kind, content)
-
-
-def _chunks(made: Sequence[Command]) -> list[list[Command]]:
-    """Consecutive commands, in pieces that one envelope holds."""
-    chunks: list[list[Command]] = []
-    size = 0
-    for command in made:
-        weight = len(command.content) + COMMAND_OVERHEAD_BYTES
-        if not chunks or len(chunks[-1]) == COMMANDS_LIMIT or size + weight > ENVELOPE_BYTES_LIMIT:
-            chunks.append([])
-            size = 0
-        chunks[-1].append(command)
-        size += weight
-    return chunks
+def _prunable(at_us: int, half_life_us: int) -> memory_pb2.ReadRequest:
+    question = memory_pb2.Prunable(at_us=at_us, half_life_us=half_life_us, limit=BATCH_IDS_LIMIT)
+    return memory_pb2.ReadRequest(mode=memory_pb2.READ_MODE_STRONG, prunable=question)

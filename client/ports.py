@@ -1,4 +1,4 @@
-"""What a client takes from its machine: wall time for ids and signatures, and unpredictable bits."""
+"""What a client takes from its machine: the time, and unpredictable bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time. Deadlines are counted on the event loop's own clock."""
+    """Two readings in microseconds: elapsed time, by which deadlines are judged, and wall time, which is data."""
+
+    def elapsed_us(self) -> int:
+        """Microseconds since some fixed moment; never goes back."""
+        ...
 
     def wall_us(self) -> int:
         """Microseconds since 1970-01-01 UTC, as the machine believes it."""

@@ -57,10 +57,14 @@ def file_damages(connection: sqlite3.Connection, file: str) -> list[LogDamaged]:
     try:
         rows = connection.execute(f"PRAGMA quick_check({DAMAGES_LIMIT})").fetchall()
     except sqlite3.Error as error:
-        raise read_error(error, file) from error
-    lines = [line for [text] in rows for line in text.decode().splitlines()]
+        failure = read_error(error, file)
+        if isinstance(failure, LogDamaged):
+            return [failure]
+        raise failure from error
+    lines = [line for [text] in rows for line in text.splitlines()]
     found = [line for line in lines if line != "ok" and not line.startswith("***")]
-    return [LogDamaged(file, None, line, page_in(line)) for line in found]
+    # What names no page is about the header, which stands on the first.
+    return [LogDamaged(file, None, line, page_in(line) or 1) for line in found]
 
 
 def _anchor(open_reader: OpenReader, first: int) -> Anchor | None:

@@ -43,7 +43,7 @@ _WRITER_PRAGMAS = (
     # A spilled transaction that is rolled back would leave pages in the journal that look like a later one's.
     "cache_spill=OFF",
 )
-_PRAGMAS = (f"busy_timeout={BUSY_TIMEOUT_MS}", "cell_size_check=ON", "temp_store=MEMORY", "trusted_schema=OFF")
+_PRAGMAS = (f"busy_timeout={BUSY_TIMEOUT_MS}", "temp_store=MEMORY", "trusted_schema=OFF")
 
 
 class Database:
@@ -71,7 +71,6 @@ class Database:
         try:
             connection.execute("BEGIN")
             yield connection
-            connection.execute("COMMIT")
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
@@ -149,6 +148,12 @@ class Database:
         return connect_reader(self.path)
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            # What was read is good; a connection that met damage on its way is not used again.
+            connection.close()
+            return
         with self._lock:
             if not self._closed and len(self._idle) < IDLE_READERS_LIMIT:
                 self._idle.append(connection)
@@ -225,11 +230,15 @@ def _connect(uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise LogError(f"{uri}: cannot be opened: {error}") from error
-    # Texts come back as bytes: what bit rot did to them is judged by their checksum and not by a decoder.
-    connection.text_factory = bytes
+    # Rotten texts come back too, for their checksum to judge; and a byte string that became a text is seen to be one.
+    connection.text_factory = _text_of
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
+
+
+def _text_of(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _code(error: sqlite3.Error) -> int | None:

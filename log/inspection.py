@@ -6,10 +6,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from .check import file_damages
 from .database import connect_reader, read_error
 from .errors import LogDamaged, LogForeign
 from .journal import Journal, dropped_frame, read_journal, recovered_frames
-from .rows import SCHEMA, SELECT_STATE, BadRow, State, state_of
+from .reader import Reader
+from .rows import SCHEMA
 
 APPLICATION_ID = 0x5644_4C47
 """Marks the file as a log of Veridical ("VDLG") in SQLite's header."""
@@ -36,9 +38,9 @@ def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB and not acknowledged:
                 raise LogForeign(f"{path} is not a log") from error
-            raise read_error(error, path.name) from error
-        except BadRow as error:
-            raise LogDamaged(path.name, None, str(error)) from error
+            raise _placed(error, connection, path.name) from error
+        except UnicodeDecodeError as error:  # SQLite quotes the names of tables in its errors, and they may have rotted
+            raise LogDamaged(path.name, None, "its tables are not those of a log", page=1) from error
 
 
 def _inspect_open(connection: sqlite3.Connection, path: Path, acknowledged: int, journal: Journal | None) -> bool:
@@ -48,9 +50,9 @@ def _inspect_open(connection: sqlite3.Connection, path: Path, acknowledged: int,
     if not tables and not acknowledged:
         return False
     _check_header(connection, path, acknowledged)
-    if tables != {name.encode(): sql.encode() for name, sql in SCHEMA.items()}:
+    if tables != SCHEMA:
         raise LogDamaged(path.name, None, "its tables are not those of a log", page=1)
-    state = _only_state(connection, path)
+    state = Reader(connection, path.name).state()
     if state.writes < acknowledged:
         missing = f"{acknowledged - state.writes} acknowledged writes are missing after write {state.writes}"
         raise LogDamaged(path.name + "-wal", state.last.index + 1, missing)
@@ -76,8 +78,10 @@ def _check_header(connection: sqlite3.Connection, path: Path, acknowledged: int)
     raise LogForeign(f"{path} has format {version}, this version of the software reads format {FORMAT}")
 
 
-def _only_state(connection: sqlite3.Connection, path: Path) -> State:
-    rows = connection.execute(SELECT_STATE).fetchall()
-    if len(rows) != 1:
-        raise LogDamaged(path.name, None, f"{len(rows)} rows of state, where there is one")
-    return state_of(rows[0])
+def _placed(error: sqlite3.DatabaseError, connection: sqlite3.Connection, file: str) -> Exception:
+    """The error with its page: the one that SQLite's own check names, else the first, which describes the file."""
+    failure = read_error(error, file)
+    if isinstance(failure, LogDamaged) and failure.page is None:
+        pages = [damage.page for damage in file_damages(connection, file) if damage.page is not None]
+        return LogDamaged(file, None, failure.what, pages[0] if pages else 1)
+    return failure

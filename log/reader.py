@@ -16,9 +16,11 @@ from .errors import LogDamaged
 from .rows import (
     SELECT_CONFIGURATIONS,
     SELECT_ENTRIES,
+    SELECT_ENTRY,
     SELECT_IDENTITY,
     SELECT_INDEX_OF_HASH,
     SELECT_NEXT_SEALED,
+    SELECT_ROOT_PAGE,
     SELECT_SEALS,
     SELECT_STATE,
     SELECT_WEIGHTS,
@@ -72,13 +74,14 @@ class Reader:
 
     def state(self) -> State:
         """The one row of state."""
-        row = self._connection.execute(SELECT_STATE).fetchone()
-        if row is None:
-            raise self._damaged(None, "the state is missing")
+        rows = self._connection.execute(SELECT_STATE).fetchall()
         try:
+            [row] = rows
             return state_of(row)
         except BadRow as error:
-            raise self._damaged(None, str(error)) from error
+            raise self._damaged_table("state", str(error)) from error
+        except ValueError as error:
+            raise self._damaged_table("state", f"there are {len(rows)} rows of state, not one") from error
 
     def identity(self) -> tuple[str, str, str] | None:
         """Cluster id, cluster name and node, once they were set."""
@@ -86,32 +89,26 @@ class Reader:
         try:
             return None if row is None else identity_of(row)
         except BadRow as error:
-            raise self._damaged(None, str(error)) from error
+            raise self._damaged_table("identity", str(error)) from error
 
     def entries(self, first: int, last: int) -> Generator[Entry]:
         """Every entry from `first` to `last`, each linked to the one before."""
         expected, before = first, None
-        with closing(self._connection.execute(SELECT_ENTRIES, (first, last))) as cursor:
-            try:
-                for row in cursor:
-                    if row[0] != expected:
-                        raise self._damaged(expected, "the entry is missing")
-                    entry = entry_of(row)
-                    if before is not None and entry.prev_hash != before:
-                        raise self._damaged(expected, "the entry does not follow the one before")
-                    yield entry
-                    expected, before = expected + 1, entry.hash
-            except BadRow as error:
-                raise self._damaged(expected, str(error)) from error
-            except sqlite3.Error as error:
-                raise read_error(error, self._file, expected) from error
+        with closing(self._rows(first, last)) as rows:
+            for row in rows:
+                entry = self._entry(row, expected)
+                if before is not None and entry.prev_hash != before:
+                    raise self._damaged(expected, "the entry does not follow the one before")
+                yield entry
+                expected, before = expected + 1, entry.hash
         if expected <= last:
             raise self._damaged(expected, "the entry is missing")
 
     def entry(self, index: int) -> Entry:
         """The entry at `index`, which must lie in the log."""
-        [entry] = self.entries(index, index)
-        return entry
+        for row in self._single_rows(index, index):
+            return self._entry(row, index)
+        raise self._damaged(index, "the entry is missing")
 
     def seals(self, first: int, last: int) -> list[Seal]:
         """The seals on the entries from `first` to `last`."""
@@ -173,6 +170,34 @@ class Reader:
             keys={member.id: member.public_key for known in (*before, *later) for member in known.members},
         )
 
+    def _entry(self, row: Row, expected: int) -> Entry:
+        if row[0] != expected:
+            raise self._damaged(expected, "the entry is missing")
+        try:
+            return entry_of(row)
+        except BadRow as error:
+            raise self._damaged(expected, str(error)) from error
+
+    def _rows(self, first: int, last: int) -> Generator[Row]:
+        index = first
+        try:
+            with closing(self._connection.execute(SELECT_ENTRIES, (first, last))) as cursor:
+                for row in cursor:
+                    yield row
+                    index = row[0] + 1
+        except sqlite3.Error:
+            # Python reads one row ahead, and so fails one row early: single queries tell which row it is.
+            yield from self._single_rows(index, last)
+
+    def _single_rows(self, first: int, last: int) -> Generator[Row]:
+        for index in range(first, last + 1):
+            try:
+                row = self._connection.execute(SELECT_ENTRY, (index,)).fetchone()
+            except sqlite3.Error as error:
+                raise read_error(error, self._file, index) from error
+            if row is not None:
+                yield row
+
     def _tail_start(self, state: State, tail_bytes: int) -> int:
         start, room = state.last.index + 1, tail_bytes
         with closing(self._connection.execute(SELECT_WEIGHTS, (state.last.index,))) as cursor:
@@ -189,9 +214,9 @@ class Reader:
         try:
             entries = [self.entry(configuration_index_of(row)) for row in rows]
         except BadRow as error:
-            raise self._damaged(None, str(error)) from error
+            raise self._damaged_table("configurations", str(error)) from error
         if not all(entry.is_configuration for entry in entries):
-            raise self._damaged(None, "an entry is listed as a configuration, and is none")
+            raise self._damaged_table("configurations", "it lists an entry that is none")
         return self._configurations(entries)
 
     def _configurations(self, entries: Sequence[Entry]) -> list[Configuration]:
@@ -208,6 +233,11 @@ class Reader:
     def _next_sealed(self, index: int) -> int | None:
         [sealed] = self._connection.execute(SELECT_NEXT_SEALED, (index,)).fetchone()
         return sealed
+
+    def _damaged_table(self, table: str, what: str) -> LogDamaged:
+        """Damage to one of the small tables, which begin on a page of their own."""
+        [page] = self._connection.execute(SELECT_ROOT_PAGE, (table,)).fetchone()
+        return LogDamaged(self._file, None, what, page)
 
     def _damaged(self, index: int | None, what: str) -> LogDamaged:
         return LogDamaged(self._file, index, what)

@@ -78,12 +78,14 @@ holder_node, holder_run, checksum"""
 _WEIGHT = "256 + length(envelope) + length(events) + length(bodies)"
 
 SELECT_ENTRIES = f"SELECT {_ENTRY} FROM entries WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
+SELECT_ENTRY = f"SELECT {_ENTRY} FROM entries WHERE entry_index = ?"
 SELECT_WEIGHTS = f"SELECT entry_index, {_WEIGHT} FROM entries WHERE entry_index <= ? ORDER BY entry_index DESC"
 SELECT_SEALS = f"SELECT {_SEAL} FROM seals WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
 SELECT_INDEX_OF_HASH = "SELECT entry_index FROM entries WHERE hash = ?"
 SELECT_NEXT_SEALED = "SELECT min(entry_index) FROM seals WHERE entry_index >= ?"
 SELECT_CONFIGURATIONS = "SELECT entry_index, checksum FROM configurations WHERE entry_index <= ? ORDER BY entry_index"
 SELECT_STATE = f"SELECT {_STATE} FROM state"
+SELECT_ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
 SELECT_IDENTITY = "SELECT cluster_id, cluster, node, checksum FROM identity"
 
 INSERT_ENTRY = f"INSERT INTO entries ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -96,9 +98,7 @@ DELETE_AFTER = tuple(f"DELETE FROM {table} WHERE entry_index > ?" for table in (
 
 _ENTRY_NUMBERS = struct.Struct(">QQqIIII")
 _SEAL_NUMBERS = struct.Struct(">QQII")
-_STATE_NUMBERS = struct.Struct(">QQQQqQI")
-_INDEX = struct.Struct(">Q")
-_MALFORMED = (TypeError, ValueError, OverflowError, struct.error)
+_MALFORMED = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 
 
 class BadRow(ValueError):
@@ -175,61 +175,49 @@ def seal_of(row: Row) -> Seal:
     """The seal of a row. Raises `BadRow` when its checksum does not fit."""
     index, epoch, hash, sealer, signature, checksum = row
     try:
-        intact = checksum == _seal_checksum(*row[:-1])
+        intact = checksum == _seal_checksum(index, epoch, hash, sealer.encode(), signature)
     except _MALFORMED as error:
         raise BadRow("the seal's row is malformed") from error
     if not intact:
         raise BadRow("the seal's checksum does not fit its bytes")
-    return Seal(epoch, index, hash, sealer.decode(), signature)
+    return Seal(epoch, index, hash, sealer, signature)
 
 
 def configuration_row(index: int) -> Row:
     """The row of table `configurations`: the entry at `index` puts a configuration in force."""
-    return (index, crc32(_INDEX.pack(index)))
+    return (index, _checksum((index,)))
 
 
 def configuration_index_of(row: Row) -> int:
     """The index in such a row. Raises `BadRow` when its checksum does not fit."""
-    index, checksum = row
-    if not isinstance(index, int) or index < 0 or checksum != crc32(_INDEX.pack(index)):
-        raise BadRow("the list of configurations is damaged")
-    return index
+    _require_checksum(row, "the list of configurations")
+    return row[0]
 
 
 def state_row(state: State) -> Row:
     """The row of table `state`."""
-    node = None if state.holder_node is None else state.holder_node.encode()
-    run = None if state.holder_run is None else state.holder_run.encode()
     numbers = (state.writes, state.commit_index, state.last.index, state.last.epoch, state.last_time_us)
-    checksum = _state_checksum(*numbers, state.promised_epoch, state.last_hash, node, run)
-    return (*numbers, state.promised_epoch, state.last_hash, state.holder_node, state.holder_run, checksum)
+    fields = (*numbers, state.promised_epoch, state.last_hash, state.holder_node, state.holder_run)
+    return (*fields, _checksum(fields))
 
 
 def state_of(row: Row) -> State:
     """The state of a row. Raises `BadRow` when its checksum does not fit."""
-    writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, last_hash, node, run, checksum = row
-    try:
-        intact = checksum == _state_checksum(*row[:-1])
-    except _MALFORMED as error:
-        raise BadRow("the state's row is malformed") from error
-    if not intact:
-        raise BadRow("the state's checksum does not fit its bytes")
-    holder = (None if node is None else node.decode(), None if run is None else run.decode())
+    _require_checksum(row, "the state")
+    writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, last_hash, node, run, _ = row
     last = Position(last_epoch, last_index)
-    return State(writes, commit_index, last, last_time_us, last_hash, promised_epoch, *holder)
+    return State(writes, commit_index, last, last_time_us, last_hash, promised_epoch, node, run)
 
 
 def identity_row(texts: tuple[str, str, str]) -> Row:
     """The row of table `identity`."""
-    return (*texts, _text_checksum([text.encode() for text in texts]))
+    return (*texts, _checksum(texts))
 
 
 def identity_of(row: Row) -> tuple[str, str, str]:
     """The three texts of such a row. Raises `BadRow` when its checksum does not fit."""
-    *texts, checksum = row
-    if not all(isinstance(text, bytes) for text in texts) or checksum != _text_checksum(texts):
-        raise BadRow("the log's identity is damaged")
-    cluster_id, cluster, node = (text.decode() for text in texts)
+    _require_checksum(row, "the identity")
+    cluster_id, cluster, node, _ = row
     return (cluster_id, cluster, node)
 
 
@@ -259,21 +247,15 @@ def _seal_checksum(index: int, epoch: int, hash: bytes, sealer: bytes, signature
     return crc32(b"".join((numbers, hash, sealer, signature)))
 
 
-def _state_checksum(
-    writes: int,
-    commit_index: int,
-    last_index: int,
-    last_epoch: int,
-    last_time_us: int,
-    promised_epoch: int,
-    last_hash: bytes,
-    node: bytes | None,
-    run: bytes | None,
-) -> int:
-    holder = pack((node, run))
-    numbers = (writes, commit_index, last_index, last_epoch, last_time_us, promised_epoch, len(holder))
-    return crc32(_STATE_NUMBERS.pack(*numbers) + last_hash + holder)
+def _checksum(fields: Row) -> int:
+    """The checksum of a small row."""
+    return crc32(pack(fields))
 
 
-def _text_checksum(texts: list[bytes]) -> int:
-    return crc32(pack(cast("list[Any]", texts)))
+def _require_checksum(row: Row, what: str) -> None:
+    try:
+        intact = row[-1] == _checksum(row[:-1])
+    except _MALFORMED as error:
+        raise BadRow(f"{what} is malformed") from error
+    if not intact:
+        raise BadRow(f"the checksum of {what} does not fit its bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .context import REVIEW, Context, Digester
@@ -23,10 +24,15 @@ class Source(NamedTuple):
 
 def source_of(author: bytes | None, episode: str, digests: Digester) -> Source:
     """The source of a statement by `author` (None: anonymous) taken from `episode` (empty: from nowhere else)."""
-    principal = None if author is None else digests.digest(_AUTHOR, author)
+    principal = None if author is None else _author_digest(digests, author)
     if episode:
         return Source(digests.digest(_EPISODE, episode.encode()), principal)
-    return Source(principal or digests.digest(_AUTHOR, b""), principal)
+    return Source(principal or _author_digest(digests, b""), principal)
+
+
+@lru_cache(maxsize=1024)
+def _author_digest(digests: Digester, author: bytes) -> bytes:
+    return digests.digest(_AUTHOR, author)
 
 
 def is_known(record: Record, source: Source) -> bool:

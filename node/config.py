@@ -78,6 +78,12 @@ class Config(Settings):
         return level
 
     @model_validator(mode="after")
+    def _keeps_what_it_is_told(self) -> Config:
+        if self.data is None:
+            raise ValueError("data: name a directory for this node alone; it keeps its history and its keys there")
+        return self
+
+    @model_validator(mode="after")
     def _is_reachable_and_safe(self) -> Config:
         if is_wildcard(self.endpoint):
             raise ValueError(

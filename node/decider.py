@@ -16,7 +16,8 @@ from typing import Any
 
 from ..log.canonical import encode
 from ..log.entry import SALT_BYTES, Envelope
-from ..memory.machine import Command, Context, Outcome, decide_envelope, outcomes
+from ..memory.context import Context
+from ..memory.machine import Command, Outcome, decide_envelope, outcomes
 from ..memory.record import Record
 from ..memory.state import State, Workspace
 from ..replication.messages import Draft
@@ -67,7 +68,7 @@ class Decider:
     def __init__(self, base: State, context: Context, after_index: int) -> None:
         self.context = context
         self.after_index = after_index
-        self._base = base
+        self.base = base
         self._last_time_us = base.time_us()
         self._layers: deque[_Layer] = deque([_Layer(Workspace(base), after_index)])
 
@@ -115,9 +116,9 @@ class Decider:
         layers = self._layers
         while len(layers) > 1 and layers[0].last_index <= applied_index:
             layers.popleft()
-            layers[0].workspace.base = self._base
+            layers[0].workspace.base = self.base
         if layers[0].commands and layers[0].last_index <= applied_index:
-            layers[0] = _Layer(Workspace(self._base), self.after_index)
+            layers[0] = _Layer(Workspace(self.base), self.after_index)
 
 
 def _commands(proposal: Proposal) -> list[Command]:

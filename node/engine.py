@@ -10,10 +10,11 @@ import structlog
 
 from ..lease.messages import Holder
 from ..log.configuration import Configuration
-from ..log.entry import Position
+from ..log.entry import Entry, Position
 from ..log.notary import Notary
+from ..log.seal import Seal
 from ..log.store import Identity
-from ..memory.machine import Context
+from ..memory.context import Context, OperatorRights
 from ..replication import messages as m
 from ..replication.messages import Message, Role, RoleChanged
 from ..replication.replica import Replica
@@ -26,12 +27,10 @@ from .members import Members
 from .metrics import Metrics
 from .ports import Submission, Transport
 from .reading import Freshness, Readers, Reads, ReadsPort
-from .rights import OperatorRights
 from .rounds import Rounds, RoundsPort
 from .settings import MILLISECOND_US, Settings
-from .snapshot import SnapshotState
 from .startup import Opened
-from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Writer, WriterPort
+from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Result, Writer, WriterPort
 from .system import Clock, Entropy
 from .verifier import Border, Verifier
 
@@ -103,10 +102,13 @@ class Engine:
         )
 
     def _rounds_port(self, opened: Opened) -> RoundsPort:
-        def state() -> SnapshotState:
-            return SnapshotState(opened.projection.reader())
+        return RoundsPort(
+            opened.projection, self._on_applier, self._context, self._lags, self._voter_matches,
+            self._port.fatal,
+        )  # fmt: skip
 
-        return RoundsPort(state, self._context, self._lags, self._voter_matches, self._port.fatal)
+    def _on_applier(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        return self._applier.call(work)
 
     def _new_writer(self, opened: Opened, identity: Identity) -> Writer:
         port = WriterPort(self._on_written, self._on_full, self._port.fatal)
@@ -152,7 +154,6 @@ class Engine:
         """End all threads, the writer after everything that waits is written. Blocks; not to be called on the loop."""
         self._writer.stop()
         self._applier.stop()
-        self.rounds.stop()
         self._verifier.stop()
         self._readers.stop()
 
@@ -176,6 +177,10 @@ class Engine:
         """Propose nothing more, and hand leadership over; ends in `EnginePort.transfer_ended`."""
         self.rounds.pause()
         self.driver.step(m.Transfer(target))
+
+    async def export(self, first: int, max_bytes: int, last: int | None) -> tuple[list[Entry], list[Seal]]:
+        """Consecutive entries of the log from `first` on, and their seals; see `LogStore.read`."""
+        return await self._readers.call(lambda: self._store.read(first, max_bytes, last))
 
     async def verified(self, submission: Submission) -> Proposal:
         """The submission as it may be decided; raises what `verifier.verified` raises."""
@@ -236,7 +241,7 @@ class Engine:
         future = self._readers.call(lambda: self._store.read(read.first, read.max_bytes))
         future.add_done_callback(lambda done: self._on_log_read(read.token, done))
 
-    def _on_log_read(self, token: int, done: asyncio.Future[tuple[list[m.Entry], list[m.Seal]]]) -> None:
+    def _on_log_read(self, token: int, done: asyncio.Future[tuple[list[Entry], list[Seal]]]) -> None:
         if done.cancelled():
             return
         if error := done.exception():

@@ -65,11 +65,6 @@ def answer(reader: Reader, verb: Verb, args: Mapping[str, Any], wall_us: int) ->
             return _about_all(reader, verb, wall_us)
 
 
-def _prunable(reader: Reader, wall_us: int, at_us: int, half_life_us: int, limit: int) -> Answered:
-    with reader.snapshot():
-        return _at(reader.point(wall_us), reader.prunable(at_us or wall_us, half_life=half_life_us, limit=limit))
-
-
 def _about_all(reader: Reader, verb: Verb, wall_us: int) -> Answered:
     with reader.snapshot():
         point = reader.point(wall_us)
@@ -79,6 +74,12 @@ def _about_all(reader: Reader, verb: Verb, wall_us: int) -> Answered:
             return _at(point, reader.counts())
         _, buckets = reader.buckets()
         return _at(point, StateDigest(combined(buckets), buckets))
+
+
+def _prunable(reader: Reader, wall_us: int, at_us: int, half_life_us: int, limit: int) -> Answered:
+    with reader.snapshot():
+        point = reader.point(wall_us)
+        return _at(point, reader.prunable(at_us or point.now_us, half_life=half_life_us, limit=limit))
 
 
 def _at(point: ReadPoint, value: Any, scopes: tuple[str, ...] = ()) -> Answered:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ..memory.errors import NotLeader, OutcomeUnknown
 from ..memory.machine import Context
+from ..projection.projection import Projection
 from ..replication.messages import Accepted, Declined, Propose
 from .admission import Admission, Bounds
 from .decider import Decider, Decision, Proposal
 from .driver import Driver
 from .metrics import Metrics
 from .ports import SubmitResult, Wait
-from .snapshot import SnapshotState
 from .system import Clock
 
 SECOND_US = 1_000_000
@@ -49,7 +48,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Desk:
-    """Where one epoch is decided, from the moment that all of its log is applied. Its thread makes the decider."""
+    """Where one epoch is decided, from the moment that all of its log is applied; its decider is made on the thread."""
 
     context: Context
     after_index: int
@@ -60,11 +59,12 @@ class Desk:
 class RoundsPort:
     """What rounds ask of the node.
 
-    The state to decide on (asked for once, on the decider's thread), what decisions need beside it (None: not yet),
-    whether the fold is too far behind, how far voters' logs match, and the end of everything.
+    The projection to decide on and its thread, what decisions need beside it (None: not yet), whether the fold is too
+    far behind, how far voters' logs match, and the end of everything.
     """
 
-    state: Callable[[], SnapshotState]
+    projection: Projection
+    on_applier: Callable[[Callable[[], list[Decision] | None]], Awaitable[list[Decision] | None]]
     context: Callable[[int], Context | None]
     lags: Callable[[], bool]
     matches: Callable[[], dict[str, int]]
@@ -82,8 +82,6 @@ class Rounds:
         self._port = port
         self._loop = asyncio.get_running_loop()
         self.admission: Admission[Waiting] = Admission(bounds, clock.elapsed_us())
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="decider")
-        self._base: SnapshotState | None = None
         self._desk: Desk | None = None
         self._epoch: int | None = None
         self._paused = False
@@ -195,30 +193,26 @@ class Rounds:
         desk = self._desk
         assert desk is not None, "a round was begun without a desk"
         proposals = [waiting.proposal for waiting in batch]
-        wall_us, applied_index = self._clock.wall_us(), self.driver.replica.kernel.applied_index
         try:
-            decisions = await self._loop.run_in_executor(
-                self._thread, self._decided, desk, proposals, wall_us, applied_index
-            )
+            decisions = await self._port.on_applier(lambda: self._decided(desk, proposals))
         except Exception as error:  # noqa: BLE001 (rules never raise: whatever this is, it is a bug)
             self._port.fatal(f"a decision failed: {error!r}")
             return
         self._deciding = None
-        if desk is self._desk:
+        if desk is self._desk and decisions is not None:
             self._propose(desk, batch, decisions)
         else:
+            self._desk = None if decisions is None else self._desk
             self._send_elsewhere(batch)
 
-    def _decided(
-        self, desk: Desk, proposals: Sequence[Proposal], wall_us: int, applied_index: int
-    ) -> list[Decision]:
-        """On the decider's thread."""
-        if self._base is None:
-            self._base = self._port.state()
-        with self._base.held():
-            if desk.decider is None:
-                desk.decider = Decider(self._base, desk.context, desk.after_index)
-            return desk.decider.decide(proposals, wall_us, applied_index)
+    def _decided(self, desk: Desk, proposals: Sequence[Proposal]) -> list[Decision] | None:
+        """On the applier's thread. None when the fold has begun anew since the desk was set up."""
+        projection = self._port.projection
+        if desk.decider is None:
+            desk.decider = Decider(projection.state, desk.context, desk.after_index)
+        if desk.decider.base is not projection.state:
+            return None
+        return desk.decider.decide(proposals, self._clock.wall_us(), projection.applied.index)
 
     def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
         for waiting in batch:
@@ -297,12 +291,6 @@ class Rounds:
             self._metrics.dedup_hits.inc(repeated)
         if not answer.waiting.future.done():
             answer.waiting.future.set_result(answer.result)
-
-    def stop(self) -> None:
-        """End the decider's thread. Blocks; not to be called on the loop."""
-        self._thread.shutdown(wait=True)
-        if self._base is not None:
-            self._base.close()
 
 
 def first_id(proposal: Proposal) -> str:

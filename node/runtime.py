@@ -14,7 +14,8 @@ from typing import Any
 
 import structlog
 
-from ..log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
+from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
+from ..log.seal import Seal
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
 from .admission import Gate
@@ -86,6 +87,7 @@ class Node:
         self._engine: Engine | None = None
         self._role = RoleChanged(Role.FOLLOWER, 0, None, False)
         self._role_changed = asyncio.Event()
+        self._settled = asyncio.Event()
         self._transfers: list[asyncio.Future[str]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -132,6 +134,7 @@ class Node:
             await self._take_place(self._opened)
         except Unreadable as error:
             self._say(f"damaged: {error}")
+            self._settled.set()
         except StartRefused as error:
             self._fatal(str(error))
         except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
@@ -148,6 +151,7 @@ class Node:
         if self._dead:
             return
         self._dead = self._condition = reason
+        self._settled.set()
         self._log.critical("the node must end", reason=reason)
         if self._engine is not None:
             self._engine.lose(reason)
@@ -220,6 +224,7 @@ class Node:
             self.metrics, port,
         )  # fmt: skip
         self._engine = engine
+        self._settled.set()
         self._say("")
         engine.begin()
         return engine
@@ -267,7 +272,10 @@ class Node:
         self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait = Wait.QUORUM
     ) -> SubmitResult:
         """The same for commands without a principal, signed by this node on behalf of "anonymous"."""
-        return await self.submit(self._signed_on_behalf(commands, timeout_us, wait))
+        deadline_us = self._clock.elapsed_us() + timeout_us
+        await self._engine_in_time(timeout_us)
+        remaining_us = max(1, deadline_us - self._clock.elapsed_us())
+        return await self.submit(self._signed_on_behalf(commands, remaining_us, wait))
 
     def _signed_on_behalf(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> Submission:
         salts = self._entropy.bytes(SALT_BYTES * len(commands))
@@ -378,10 +386,33 @@ class Node:
 
         Raises `Unavailable` (who did not answer), `Invalid`, `Retry` when too many reads wait.
         """
-        engine = self._engine
-        if engine is None or self._dead:
+        engine = await self._engine_in_time(request.timeout_us)
+        if self._dead:
             raise Unavailable(self._condition)
         return await engine.reads.read(request)
+
+    async def _engine_in_time(self, timeout_us: int) -> Engine:
+        """The engine, once this node has found its place. Raises `Unavailable` when it does not in time, or never will."""
+        if self._engine is not None:
+            return self._engine
+        try:
+            async with asyncio.timeout(timeout_us / SECOND_US):
+                await self._settled.wait()
+        except TimeoutError as error:
+            raise Unavailable(self._condition) from error
+        if self._engine is None:
+            raise Unavailable(self._condition)
+        return self._engine
+
+    async def export(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], list[Seal]]:
+        """Consecutive entries of this node's log from `first` on, to the next seal, and their seals.
+
+        With `last`, nothing beyond it. Empty when there is no entry at `first`.
+        """
+        engine = self._engine
+        if engine is None:
+            raise Unavailable(self._condition)
+        return await engine.export(first, max_bytes, last)
 
     # --- leadership ---
 
@@ -460,7 +491,7 @@ class Node:
             return self._unready()
         try:
             async with asyncio.timeout(sync_timeout_us / SECOND_US):
-                while self._unready() or self._applied_index < target:
+                while self._unready() or self._applied_index < target:  # noqa: ASYNC110 (many things must come true)
                     await asyncio.sleep(REROUTE_PAUSE_S)
         except TimeoutError:
             return self._unready() or f"entry {target} is not applied yet"

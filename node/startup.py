@@ -87,5 +87,5 @@ def _projection(directory: DataDirectory, store: LogStore, log: RestoredLog, say
 
 def _of_another_history(projection: Projection, store: LogStore) -> str:
     """Why this projection cannot be a fold of this log; empty when it can. One that is ahead of the log may be."""
-    hash = store.hash(projection.applied.index)
-    return "it folds another history" if hash is not None and hash != projection.applied_hash else ""
+    entry = store.entry(projection.applied.index)
+    return "" if entry is None or entry.hash == projection.applied_hash else "it folds another history"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 from ..log.entry import Entry
 from ..log.errors import LogError, LogFull
@@ -32,6 +33,7 @@ FULL_PAUSE_S = 0.5
 COUNTED_ENTRIES = 1 << 15
 
 Observe = Callable[[float], None]
+Result = TypeVar("Result")
 
 
 class Order(Enum):
@@ -234,8 +236,19 @@ class ApplierPort:
     fatal: Callable[[str], None]
 
 
+class _Work(NamedTuple):
+    """Something to be done on the applier's thread, and where its result goes."""
+
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
 class Applier:
-    """The applier thread: folds committed entries into the projection, a transaction at a time."""
+    """The applier thread: folds committed entries into the projection, a transaction at a time.
+
+    It also lends itself to the decider, which reads what the fold has just written: the pages are warm, the records are
+    in memory, and on a machine with few processors two threads would only wait for each other.
+    """
 
     def __init__(
         self, projection: Projection, store: LogStore, recent: RecentEntries, port: ApplierPort, observe: Observe,
@@ -248,7 +261,7 @@ class Applier:
         self._observe = observe
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[int | None] = SimpleQueue()
+        self._queue: SimpleQueue[int | _Work | None] = SimpleQueue()
         self._stopping = False
         self._applied = projection.applied.index
         self._thread = threading.Thread(target=self._run, name="applier", daemon=True)
@@ -258,6 +271,12 @@ class Applier:
         """Fold everything up to `commit_index`, which is durable."""
         self._queue.put(commit_index)
 
+    def call(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Do `work` on the thread that folds, after what it was asked for before: nothing is folded meanwhile."""
+        future: asyncio.Future[Result] = self._loop.create_future()
+        self._queue.put(_Work(work, future))
+        return future
+
     def stop(self) -> None:
         """End the thread after the transaction under way. Blocks; not to be called on the loop."""
         self._stopping = True
@@ -266,17 +285,21 @@ class Applier:
 
     def _run(self) -> None:
         try:
-            while (target := self._next_target()) is not None:
-                self._fold_to(target)
+            while (item := self._queue.get()) is not None:
+                if isinstance(item, int):
+                    self._fold_to(item)
+                else:
+                    self._do(item)
         except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
 
-    def _next_target(self) -> int | None:
-        target = self._queue.get()
-        while not self._queue.empty():
-            later = self._queue.get()
-            target = None if target is None or later is None else max(target, later)
-        return target
+    def _do(self, item: _Work) -> None:
+        try:
+            result = item.work()
+        except Exception as error:  # noqa: BLE001 (it is raised where the result is awaited)
+            post(self._loop, _set_exception, item.future, error)
+        else:
+            post(self._loop, _set_result, item.future, result)
 
     def _fold_to(self, target: int) -> None:
         while self._applied < target and not self._stopping:
@@ -312,6 +335,16 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *argume
     """Run `callback` on the loop; nothing happens when the loop is closed already, for then nobody listens."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback, *arguments)
+
+
+def _set_result(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_exception(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _write(persist: Persist) -> Write:

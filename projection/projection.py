@@ -22,7 +22,7 @@ from .scopes import ScopeNumbers
 from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, WAL_BYTES_LIMIT, Database, transaction
 from .state import HotState
 
-REBUILD_BYTES: Final = 1 << 20
+REBUILD_BYTES: Final = 4 << 20
 SCHEMA: Final = "schema"
 
 Progress = Callable[[int], None]
@@ -86,6 +86,11 @@ class Projection:
     def time_us(self) -> int:
         """Log time: the time of that entry, 0 before the first."""
         return self._state.standing().time_us
+
+    @property
+    def state(self) -> HotState:
+        """The writer's own state, for decisions made on the thread that applies; another object after `apply` has failed."""
+        return self._state
 
     @property
     def wal_bytes(self) -> int:

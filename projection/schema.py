@@ -64,7 +64,7 @@ record = Table(
     Column("valid_to_us", Integer, nullable=False),
 )  # fmt: skip
 Index("record_id", record.c.id, unique=True)
-Index("record_scope_id", record.c.scope, record.c.id)
+Index("record_scope", record.c.scope)
 
 content = Table(
     "content", metadata,

@@ -1,9 +1,10 @@
-"""Histories for the tests of the log: real keys, real signatures, three members, and a scribe who plays their leader."""
+"""Histories for tests of the log: real keys, real signatures, three members, and a scribe who plays their leader."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from veridical.log.canonical import encode
 from veridical.log.configuration import Configuration, Member, cluster_id, founding
@@ -58,15 +59,11 @@ class Scribe:
         """A batch of one entry for each text."""
         return self.append(*(self.command([text], author, on_behalf) for text in texts))
 
-    def command(
-        self, texts: Iterable[str], author: Principal | KeyPair = ALICE, on_behalf: str = ""
-    ) -> SystemEntry:
+    def command(self, texts: Iterable[str], author: Principal | KeyPair = ALICE, on_behalf: str = "") -> SystemEntry:
         """One signed envelope with a command for each text."""
         time_us = self.end.time_us + 1000
         bodies = tuple(b"salt of 16 bytes" + text.encode() for text in texts)
-        heads = tuple(
-            CommandHead(uuid7(time_us, body_hash(body)), "memory.write", body_hash(body)) for body in bodies
-        )
+        heads = tuple(CommandHead(uuid7(time_us, body_hash(body)), "memory.write", body_hash(body)) for body in bodies)
         envelope = Envelope(CLUSTER, author.public_key, time_us, heads, on_behalf)
         events = encode([["asserted", place] for place in range(len(bodies))])
         return SystemEntry(time_us, envelope.raw, author.sign(envelope.signed_bytes), events, bodies)
@@ -76,8 +73,8 @@ class Scribe:
         batch: list[Entry] = []
         for draft in drafts:
             end = Anchor.at(batch[-1]) if batch else self.end
-            time_us, *rest = draft
-            batch.append(Entry.chain(end.hash, end.index + 1, self.epoch, max(time_us, end.time_us), *rest))
+            place = (end.hash, end.index + 1, self.epoch, max(draft.time_us, end.time_us))
+            batch.append(Entry.chain(*place, draft.envelope, draft.signature, draft.events, draft.bodies))
         self.entries += batch
         if sealed:
             last = batch[-1]
@@ -116,15 +113,21 @@ def stored(log: LogStore, scribe: Scribe) -> None:
         scribe.store(log, batch)
 
 
-def altered(entry: Entry, **changes: object) -> Entry:
+def altered(entry: Entry, **changes: Any) -> Entry:
     """The entry with other fields, its hash left as it was."""
-    return replace(entry, **changes)  # pyright: ignore[reportArgumentType]
+    return replace(entry, **changes)
 
 
-def rehashed(entry: Entry, **changes: object) -> Entry:
+def rehashed(entry: Entry, **changes: Any) -> Entry:
     """The entry with other fields and the hash that fits them: what a forger who can compute would write."""
     other = altered(entry, **changes)
     return Entry.chain(
-        other.prev_hash, other.index, other.epoch, other.time_us, other.envelope, other.signature, other.events,
+        other.prev_hash,
+        other.index,
+        other.epoch,
+        other.time_us,
+        other.envelope,
+        other.signature,
+        other.events,
         other.bodies,
     )

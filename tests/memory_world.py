@@ -105,7 +105,7 @@ class World:
     epoch: int = 1
     state: MemoryState = field(default_factory=MemoryState)
     log: list[FoldedEntry] = field(default_factory=list[FoldedEntry])
-    commands: int = 0
+    commands: int = 1_000_000  # ids that a test chooses itself are below
 
     def send(self, kind: str, body: Body, author: bytes | None = None, id: bytes | None = None) -> Outcome:
         """Decide one command, fold it, and return its outcome."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from veridical.log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
 from veridical.log.identifier import uuid7
 from veridical.memory.commands import WriteBody, encode_body
+from veridical.memory.errors import OutcomeUnknown
 from veridical.node.inprocess import InProcessNetwork
 from veridical.node.ports import BareCommand, ReadReply, ReadRequest, Submission, SubmitResult, Verb, Wait
 from veridical.node.runtime import Node
@@ -19,7 +21,7 @@ from veridical.replication.messages import ReadMode
 from veridical.security.principal import Principal
 
 SECOND_US = 1_000_000
-QUICK = Timings(heartbeat_ms=20, lease_ttl_ms=150, election_jitter_ms=50)
+QUICK = Timings(heartbeat_ms=30, lease_ttl_ms=300, election_jitter_ms=50)
 ENTROPY = SystemEntropy()
 CLOCK = SystemClock()
 
@@ -69,7 +71,7 @@ class Cluster:
         for name in names:
             settings = self.settings(name)
             transport = self.network.transport(settings.endpoint)
-            node = Node(settings, transport, CLOCK, ENTROPY, lambda reason, name=name: self.fatal.update({name: reason}))
+            node = Node(settings, transport, CLOCK, ENTROPY, partial(self.fatal.__setitem__, name))
             transport.attach(node)
             self.nodes[name] = node
             await node.start()
@@ -81,7 +83,7 @@ class Cluster:
     async def until(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
         """Wait for a condition."""
         async with asyncio.timeout(timeout_s):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 (the nodes have no event for what tests want to see)
                 await asyncio.sleep(0.002)
 
     def leaders(self) -> list[Node]:
@@ -117,14 +119,23 @@ def _is_level(nodes: dict[str, Node]) -> bool:
     return all(last == applied > 0 for last, applied in map(_ends, nodes.values()))
 
 
-async def read(node: Node, verb: Verb, mode: ReadMode = ReadMode.LOCAL, timeout_us: int = 5 * SECOND_US, **args: object) -> ReadReply:
+async def read(
+    node: Node, verb: Verb, mode: ReadMode = ReadMode.LOCAL, timeout_us: int = 5 * SECOND_US, **args: object
+) -> ReadReply:
     """Ask a node."""
     return await node.read(ReadRequest(verb, args, mode, timeout_us))
 
 
 async def write(node: Node, subject: str, text: str, timeout_us: int = 5 * SECOND_US) -> SubmitResult:
-    """Write one fact, anonymously."""
-    return await node.submit_anonymous([write_command(subject, text)], timeout_us)
+    """Write one fact, anonymously; where the outcome is unknown, ask again with the same command id, as clients do."""
+    command, deadline_us = write_command(subject, text), CLOCK.elapsed_us() + timeout_us
+    while True:
+        remaining_us = deadline_us - CLOCK.elapsed_us()
+        try:
+            return await node.submit_anonymous([command], remaining_us)
+        except OutcomeUnknown:
+            if CLOCK.elapsed_us() >= deadline_us:
+                raise
 
 
 @asynccontextmanager

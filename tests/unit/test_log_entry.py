@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_world import CLUSTER, CONFIGURATION, Scribe, altered
+
 from veridical.log.canonical import Canonical, NotCanonical, decode, encode
 from veridical.log.configuration import Configuration, Member, QuorumError, cluster_id, founding
 from veridical.log.entry import COMMANDS_PER_ENVELOPE_LIMIT, CommandHead, Entry, Envelope, body_hash
@@ -111,19 +112,18 @@ def test_a_command_that_mentions_a_configuration_is_none() -> None:
     assert altered(entry, envelope=mention.raw).configuration is None
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [],
-        [[]],
-        [[[], 1, 1]],
-        [[[["id", "name", b"key", "host:1", True]], True, 1, 600]],
-        [[[["id", "name", "key", "host:1", True]], 1, 1, 600]],
-        [[[["id", "name", b"key", "host:1"]], 1, 1, 600]],
-        [[3, 1, 1, 600]],
-    ],
-    ids=repr,
-)
+NO_CONFIGURATIONS: list[Any] = [
+    [],
+    [[]],
+    [[[], 1, 1]],
+    [[[["id", "name", b"key", "host:1", True]], True, 1, 600]],
+    [[[["id", "name", "key", "host:1", True]], 1, 1, 600]],
+    [[[["id", "name", b"key", "host:1"]], 1, 1, 600]],
+    [[3, 1, 1, 600]],
+]
+
+
+@pytest.mark.parametrize("events", NO_CONFIGURATIONS, ids=repr)
 def test_a_configuration_entry_without_a_configuration_is_refused(events: Canonical) -> None:
     [configured, _] = Scribe().found()
     with pytest.raises(NotCanonical):
@@ -165,8 +165,8 @@ def test_two_members_cannot_share_an_id() -> None:
 
 
 def test_a_configuration_comes_back_as_it_was() -> None:
-    fields = decode(encode(CONFIGURATION.canonical()))
-    assert Configuration.from_canonical(*fields, (0, 0)) == CONFIGURATION
+    [members, write, recovery, ttl_ms] = decode(encode(CONFIGURATION.canonical()))
+    assert Configuration.from_canonical(members, write, recovery, ttl_ms, (0, 0)) == CONFIGURATION
 
 
 def test_the_cluster_is_named_by_its_founders_wherever_they_live() -> None:

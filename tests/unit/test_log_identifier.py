@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from veridical.log.identifier import TIME_LIMIT_US, NotAnIdentifier, uuid7, uuid7_time_us
 
 TIMES = st.integers(0, TIME_LIMIT_US - 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from log_world import CLUSTER, CONFIGURATION, NODE_KEYS, Scribe
+
 from veridical.log.canonical import decode
 from veridical.log.entry import CONFIGURED, ELECTED, Envelope, body_hash
 from veridical.log.identifier import uuid7_time_us
@@ -24,7 +25,9 @@ def test_a_seal_checks_against_its_sealers_key_only() -> None:
     assert not NOTARY.check(seal, OTHER_KEY)
 
 
-@pytest.mark.parametrize("change", [{"epoch": 4}, {"index": 18}, {"hash": b"\1" * 32}, {"signature": bytes(64)}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"epoch": 4}, {"index": 18}, {"hash": b"\1" * 32}, {"signature": bytes(64)}], ids=str
+)
 def test_a_seal_covers_epoch_index_and_hash(change: dict[str, Any]) -> None:
     assert not NOTARY.check(replace(NOTARY.seal(3, 17, bytes(32)), **change), NOTARY.public_key)
 

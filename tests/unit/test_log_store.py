@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_world import CONFIGURATION, IDENTITY, MEMBERS, NODE_KEYS, Scribe, altered, short_history, stored
+
 from veridical.log import store as store_module
 from veridical.log.configuration import founding
 from veridical.log.entry import ORIGIN, Anchor, Position

@@ -321,8 +321,7 @@ def test_support_is_bounded(world: World) -> None:
 def test_support_counts_sources_never_repetitions(statements: list[tuple[bytes | None, str]]) -> None:
     """However often it is said, support is at most the number of principals and anonymous sources that said it."""
     world = World()
-    for author, source in statements:
-        id = world.write("JWT", author=author, source=source).record_id
+    [*_, id] = [world.write("JWT", author=author, source=source).record_id for author, source in statements]
     principals = {author for author, _ in statements if author}
     anonymous = {source for author, source in statements if author is None}
     record = world.record(id)

@@ -40,11 +40,22 @@ def test_normal_forms_are_one_value(text: str, form: str) -> None:
 @pytest.mark.parametrize(
     "variant",
     [
-        "The Office Closed", "the  office closed", " the office\tclosed ", "ｔｈｅ ｏｆｆｉｃｅ ｃｌｏｓｅｄ", "the of\u200bfice closed",
-        "the\u00a0office closed", "the o\ufb03ce closed", "the office\u2028closed", "\u202ethe office closed\u202c", "the of\u00adfice closed",
-        "the\x00office closed", "the office closed\ufeff", "the office\u3000closed", "the off\U000e0069ice closed",
+        "The Office Closed",
+        "the  office closed",
+        " the office\tclosed ",
+        "ｔｈｅ ｏｆｆｉｃｅ ｃｌｏｓｅｄ",
+        "the of\u200bfice closed",
+        "the\u00a0office closed",
+        "the o\ufb03ce closed",
+        "the office\u2028closed",
+        "\u202ethe office closed\u202c",
+        "the of\u00adfice closed",
+        "the\x00office closed",
+        "the office closed\ufeff",
+        "the office\u3000closed",
+        "the off\U000e0069ice closed",
     ],
-)  # fmt: skip
+)
 def test_look_alikes_are_one_value(variant: str) -> None:
     """Case, width, invisible characters and white space do not make another value."""
     assert value_key(variant) == value_key("the office closed")

@@ -84,7 +84,7 @@ def test_a_node_asks_until_the_verdict_is_in() -> None:
         attempts.append(endpoint)
         if attempts.count(endpoint) < 2:
             raise Unavailable("not there yet", (endpoint,))
-        return reply(endpoint.split(":")[0])
+        return reply(endpoint.split(":", maxsplit=1)[0])
 
     peers = {name: f"{name}:7400" for name in ("n1", "n2")}
     found = asyncio.run(place(reply("n1"), peers, TERMS, hello, reasons.append))

@@ -71,7 +71,7 @@ def test_writes_that_wait_share_one_transaction() -> None:
         under_test = writer(log, heard)
         under_test.put(Persist(1))
         async with asyncio.timeout(5):
-            while not under_test.stuck_us(1 << 62):
+            while not under_test.stuck_us(1 << 62):  # noqa: ASYNC110 (the writer's thread has to take it)
                 await asyncio.sleep(0)
         for token in range(2, 11):
             under_test.put(Persist(token, entries=(entry(token),)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from veridical.security.keys import (
     KeyFileError,
     KeyPair,
@@ -42,7 +43,9 @@ def test_a_signature_fits_its_key_and_message_only(message: bytes, data: st.Data
     assert not verify(ALICE.public_key, message, _flipped(signature, place, flip))
 
 
-@pytest.mark.parametrize(("key", "signature"), [(b"", bytes(64)), (bytes(32), b""), (bytes(33), bytes(65)), (bytes(32),) * 2])
+@pytest.mark.parametrize(
+    ("key", "signature"), [(b"", bytes(64)), (bytes(32), b""), (bytes(33), bytes(65)), (bytes(32),) * 2]
+)
 def test_malformed_keys_and_signatures_are_false(key: bytes, signature: bytes) -> None:
     assert not verify(key, b"message", signature)
 

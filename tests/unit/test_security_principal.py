@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 
 import pytest
+
 from veridical.security.keys import verify
 from veridical.security.principal import Principal
 

@@ -1,0 +1,383 @@
+"""`ConnectedMemory`: the same memory for programs without an event loop, from any number of threads, across forks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Self, TypeVar
+
+from ..memory.errors import OutcomeUnknown, Refused, Unavailable, VeridicalError
+from ..memory.view import HistoryItem, MemoryKind, MemoryRecord, RecordVersion, Trust
+from ..proto.generated import admin_pb2
+from .answers import Records
+from .connection import HALF_LIFE_S, TIMEOUT_S, AsyncReplicatedMemory
+from .envelope import ID_ENTROPY_BYTES
+from .envelope import command_id as new_command_id
+from .loops import Interrupted, LoopThread
+from .ports import Clock, Entropy
+from .requests import positive
+from .system import SystemClock, SystemEntropy
+
+SECOND_US: Final = 1_000_000
+BACKSTOP_S: Final = 0.05
+"""How much later than its deadline a call is given up whose loop does not get to run."""
+
+Result = TypeVar("Result")
+Call = Callable[[AsyncReplicatedMemory, float], Coroutine[Any, Any, Result]]
+
+
+class RecordStream(Iterator[MemoryRecord]):
+    """All records, a page at a time. `epoch`, `index`, `now` and `scopes` are those of the page that is read now."""
+
+    def __init__(self, ask: Callable[[Records | None], Records]) -> None:
+        self._ask = ask
+        self._turn(ask(None))
+
+    def __next__(self) -> MemoryRecord:
+        for record in self._records:
+            return record
+        if not self._page.cursor:
+            raise StopIteration
+        self._turn(self._ask(self._page))
+        return next(self)
+
+    def _turn(self, page: Records) -> None:
+        self._page = page
+        self._records = iter(page)
+        self.epoch, self.index, self.now = page.epoch, page.index, page.now
+        self.scopes, self.unknown_scopes = page.scopes, page.unknown_scopes
+
+
+class ConnectedMemory:
+    """See `AsyncReplicatedMemory`: the same calls with the same promises, blocking. Threads may share one.
+
+    A process that forks may go on using it on both sides.
+    """
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        **options: Any,
+    ) -> None:
+        self._timeout_s = positive("timeout_s", timeout_s)
+        self._clock = clock or SystemClock()
+        self._entropy = entropy or SystemEntropy()
+        self._seen = (0, 0)
+        options |= {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
+        self._options = options
+        self._endpoints = endpoints
+        self._made()  # says now what is wrong with the options
+        self._loop: LoopThread[AsyncReplicatedMemory] = LoopThread(self._made, _closed)
+
+    @classmethod
+    def connect(cls, endpoints: str | Sequence[str], **options: Any) -> Self:
+        """A memory whose cluster has answered. Raises `Unavailable` when no node does within `timeout_s`.
+
+        Options: `read_consistency` (local, session, strong, quorum), `principal`, `timeout_s`, `max_staleness_s`,
+        `credentials` (gRPC channel credentials, for clusters with TLS).
+        """
+        memory = cls(endpoints, **options)
+        memory.status()
+        return memory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. A later call opens them anew."""
+        self._loop.wind_down()
+
+    @property
+    def last_seen(self) -> tuple[int, int]:
+        """See `AsyncReplicatedMemory.last_seen`."""
+        return self._seen
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def write(
+        self, record: MemoryRecord, *, command_id: str | None = None, timeout_s: float | None = None
+    ) -> MemoryRecord:
+        """See `MemoryView.write`."""
+        id = command_id or self._new_id()
+        return self._command(id, timeout_s, lambda memory, left: memory.write(record, command_id=id, timeout_s=left))
+
+    def write_many(
+        self,
+        records: Sequence[MemoryRecord],
+        *,
+        command_ids: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MemoryRecord | Refused]:
+        """See `AsyncReplicatedMemory.write_many`."""
+        ids = [self._new_id() for _ in records] if command_ids is None else list(command_ids)
+        if not records:
+            return []
+        return self._command(
+            ids[0] if ids else "",
+            timeout_s,
+            lambda memory, left: memory.write_many(records, command_ids=ids, timeout_s=left),
+        )
+
+    def corroborate(
+        self, id: str, *, source: str = "", command_id: str | None = None, timeout_s: float | None = None
+    ) -> MemoryRecord:
+        """See `MemoryView.corroborate`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.corroborate(id, source=source, command_id=command, timeout_s=left),
+        )
+
+    def contradict(
+        self,
+        id: str,
+        *,
+        evidence: str = "",
+        reason: str = "",
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """See `MemoryView.contradict`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.contradict(
+                id, evidence=evidence, reason=reason, command_id=command, timeout_s=left
+            ),
+        )
+
+    def promote(
+        self, id: str, *, reason: str = "reviewed", command_id: str | None = None, timeout_s: float | None = None
+    ) -> MemoryRecord:
+        """See `MemoryView.promote`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.promote(id, reason=reason, command_id=command, timeout_s=left),
+        )
+
+    def demote(
+        self,
+        id: str,
+        *,
+        reason: str = "reviewed",
+        trust: Trust | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """See `MemoryView.demote`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.demote(id, reason=reason, trust=trust, command_id=command, timeout_s=left),
+        )
+
+    def annotate(
+        self,
+        id: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        detail: Mapping[str, Any] | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """See `MemoryView.annotate`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.annotate(
+                id, metadata=metadata, detail=detail, command_id=command, timeout_s=left
+            ),
+        )
+
+    def set_flags(
+        self,
+        id: str,
+        *,
+        volatile: bool | None = None,
+        ttl_s: float | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """See `MemoryView.set_flags`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.set_flags(
+                id, volatile=volatile, ttl_s=ttl_s, command_id=command, timeout_s=left
+            ),
+        )
+
+    def pin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
+        """See `MemoryView.pin`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command, timeout_s, lambda memory, left: memory.pin(id, command_id=command, timeout_s=left)
+        )
+
+    def unpin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
+        """See `MemoryView.unpin`."""
+        command = command_id or self._new_id()
+        return self._command(
+            command, timeout_s, lambda memory, left: memory.unpin(id, command_id=command, timeout_s=left)
+        )
+
+    def forget(
+        self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
+    ) -> None:
+        """See `MemoryView.forget`."""
+        command = command_id or self._new_id()
+        self._command(
+            command,
+            timeout_s,
+            lambda memory, left: memory.forget(id, reason=reason, command_id=command, timeout_s=left),
+        )
+
+    def decay(
+        self, half_life_s: float = HALF_LIFE_S, now: datetime | float | None = None, *, timeout_s: float | None = None
+    ) -> int:
+        """See `MemoryView.decay`."""
+        return self._command("", timeout_s, lambda memory, left: memory.decay(half_life_s, now, timeout_s=left))
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def get(self, id: str, *, consistency: str | None = None, timeout_s: float | None = None) -> MemoryRecord | None:
+        """See `MemoryView.get`."""
+        return self._question(timeout_s, lambda memory, left: memory.get(id, consistency=consistency, timeout_s=left))
+
+    def get_many(
+        self, ids: Sequence[str], *, consistency: str | None = None, timeout_s: float | None = None
+    ) -> list[MemoryRecord | None]:
+        """See `MemoryView.get_many`."""
+        return self._question(
+            timeout_s, lambda memory, left: memory.get_many(ids, consistency=consistency, timeout_s=left)
+        )
+
+    def recall(
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        kind: MemoryKind | None = None,
+        k: int = 5,
+        trust: Trust | None = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Records:
+        """See `MemoryView.recall`."""
+        return self._question(
+            timeout_s,
+            lambda memory, left: memory.recall(
+                query, scope=scope, kind=kind, k=k, trust=trust, consistency=consistency, timeout_s=left
+            ),
+        )
+
+    def all(
+        self,
+        *,
+        scope: str | None = None,
+        kind: MemoryKind | None = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RecordStream:
+        """See `MemoryView.all`. The first page is asked for at once, the others as they are needed."""
+
+        def ask(after: Records | None) -> Records:
+            return self._question(
+                timeout_s,
+                lambda memory, left: memory.page(
+                    scope=scope, kind=kind, after=after, consistency=consistency, timeout_s=left
+                ),
+            )
+
+        return RecordStream(ask)
+
+    def history(
+        self,
+        id: str,
+        *,
+        limit: int = 100,
+        before: RecordVersion | None = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> list[HistoryItem]:
+        """See `MemoryView.history`."""
+        return self._question(
+            timeout_s,
+            lambda memory, left: memory.history(
+                id, limit=limit, before=before, consistency=consistency, timeout_s=left
+            ),
+        )
+
+    def scopes(self, *, consistency: str | None = None, timeout_s: float | None = None) -> dict[str, int]:
+        """See `AsyncReplicatedMemory.scopes`."""
+        return self._question(timeout_s, lambda memory, left: memory.scopes(consistency=consistency, timeout_s=left))
+
+    def status(self, *, timeout_s: float | None = None) -> dict[str, admin_pb2.StatusReply]:
+        """See `AsyncReplicatedMemory.status`."""
+        return self._question(timeout_s, lambda memory, left: memory.status(timeout_s=left))
+
+    # --- how ----------------------------------------------------------------------------------------------------------
+
+    def _question(self, timeout_s: float | None, call: Call[Result]) -> Result:
+        return self._answered(timeout_s, call, lambda: Unavailable("no answer in time"))
+
+    def _command(self, id: str, timeout_s: float | None, call: Call[Result]) -> Result:
+        return self._answered(timeout_s, call, lambda: OutcomeUnknown(id))
+
+    def _answered(self, timeout_s: float | None, call: Call[Result], late: Callable[[], VeridicalError]) -> Result:
+        """Run a call on the loop; where a fork interrupts it, again with what is left of its time."""
+        limit_s = self._timeout_s if timeout_s is None else positive("timeout_s", timeout_s)
+        deadline_us = self._clock.elapsed_us() + int(limit_s * SECOND_US)
+        interrupted = False
+        while (left_s := (deadline_us - self._clock.elapsed_us()) / SECOND_US) > 0:
+            try:
+                return self._attempted(call, left_s)
+            except Interrupted:
+                interrupted = True
+            except Unavailable:
+                if interrupted:
+                    break  # what was under way before the interruption may have arrived
+                raise
+            except TimeoutError:
+                break
+        raise late()
+
+    def _attempted(self, call: Call[Result], left_s: float) -> Result:
+        future = self._loop.submit(lambda memory: self._tracked(memory, call, left_s))
+        try:
+            return future.result(left_s + BACKSTOP_S)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    async def _tracked(self, memory: AsyncReplicatedMemory, call: Call[Result], left_s: float) -> Result:
+        """What one loop has seen, the next one goes on from."""
+        memory.saw(*self._seen)
+        try:
+            return await call(memory, left_s)
+        finally:
+            self._seen = max(self._seen, memory.last_seen)
+
+    def _made(self) -> AsyncReplicatedMemory:
+        return AsyncReplicatedMemory(self._endpoints, **self._options)
+
+    def _new_id(self) -> str:
+        return new_command_id(self._clock.wall_us(), self._entropy.bytes(ID_ENTROPY_BYTES)).hex()
+
+
+async def _closed(memory: AsyncReplicatedMemory) -> None:
+    await memory.close()

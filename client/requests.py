@@ -1,0 +1,113 @@
+"""Arguments as callers give them, made into commands and questions; what is wrong is said before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from ..memory.errors import Invalid, TooLarge
+from ..memory.scope import normal_scope
+from ..memory.view import MemoryKind, Trust
+from ..proto.generated import memory_pb2
+from .envelope import (
+    COMMAND_BYTES_LIMIT,
+    COMMAND_OVERHEAD_BYTES,
+    COMMANDS_LIMIT,
+    ENVELOPE_BYTES_LIMIT,
+    Command,
+)
+
+ID_BYTES: Final = 16
+
+
+class Consistency(StrEnum):
+    """How fresh reads are (PROTOCOL § 7). `eventual` is another word for `local`."""
+
+    LOCAL = "local"
+    EVENTUAL = "eventual"
+    SESSION = "session"
+    STRONG = "strong"
+    LEASE = "lease"
+    QUORUM = "quorum"
+
+
+MODES: Final = {
+    Consistency.LOCAL: memory_pb2.READ_MODE_LOCAL,
+    Consistency.EVENTUAL: memory_pb2.READ_MODE_LOCAL,
+    Consistency.SESSION: memory_pb2.READ_MODE_SESSION,
+    Consistency.STRONG: memory_pb2.READ_MODE_STRONG,
+    Consistency.LEASE: memory_pb2.READ_MODE_LEASE,
+    Consistency.QUORUM: memory_pb2.READ_MODE_QUORUM,
+}
+
+
+def endpoints_of(endpoints: str | Sequence[str]) -> tuple[str, ...]:
+    """A list of endpoints, also given as one string with commas. Raises `Invalid` for none."""
+    listed = endpoints.split(",") if isinstance(endpoints, str) else endpoints
+    cleaned = tuple(endpoint.strip() for endpoint in listed if endpoint.strip())
+    if not cleaned:
+        raise Invalid("endpoints", "none given; name at least one node as host:port")
+    return cleaned
+
+
+def mode_of(consistency: str) -> memory_pb2.ReadMode.ValueType:
+    """The wire's word for a consistency. Raises `Invalid` for anything else."""
+    try:
+        return MODES[Consistency(consistency)]
+    except ValueError:
+        raise Invalid("consistency", f"{consistency!r} is none of {', '.join(Consistency)}") from None
+
+
+def positive(field: str, seconds: float) -> float:
+    """A time-out. Raises `Invalid` unless it is a positive, finite number of seconds."""
+    if not 0 < seconds < float("inf"):
+        raise Invalid(field, f"{seconds} is not a positive number of seconds")
+    return seconds
+
+
+def filters_of(scope: str | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:
+    return memory_pb2.Filters(
+        scopes=() if scope is None else (normal_scope(scope),),
+        has_scopes=scope is not None,
+        kind=None if kind is None else MemoryKind(kind).value,
+        trust=None if trust is None else Trust(trust).value,
+    )
+
+
+def record_id(id: str) -> bytes:
+    """A record's id. An id that no record can have is wrong in itself."""
+    try:
+        raw = bytes.fromhex(id)
+    except (ValueError, TypeError):
+        raw = b""
+    if len(raw) != ID_BYTES:
+        raise Invalid("id", f"{id!r} is not 32 hex digits")
+    return raw
+
+
+def given_command_id(given: str) -> bytes:
+    try:
+        return record_id(given)
+    except Invalid as error:
+        raise Invalid("command_id", error.reason) from None
+
+
+def command_of(id: bytes, kind: str, content: bytes) -> Command:
+    if len(content) + COMMAND_OVERHEAD_BYTES > COMMAND_BYTES_LIMIT:
+        raise TooLarge("command", len(content), COMMAND_BYTES_LIMIT - COMMAND_OVERHEAD_BYTES)
+    return Command(id, kind, content)
+
+
+def chunks_of(made: Sequence[Command]) -> list[list[Command]]:
+    """Consecutive commands, in pieces that one envelope holds."""
+    chunks: list[list[Command]] = []
+    size = 0
+    for command in made:
+        weight = len(command.content) + COMMAND_OVERHEAD_BYTES
+        if not chunks or len(chunks[-1]) == COMMANDS_LIMIT or size + weight > ENVELOPE_BYTES_LIMIT:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(command)
+        size += weight
+    return chunks
