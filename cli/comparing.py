@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from typing import Any, Final
 
-from ..memory.digest import combined
 from ..memory.errors import Unavailable
 from ..node.system import Clock
 from .survey import MemberRow, surveyed
@@ -84,5 +84,11 @@ async def _digest_of(member: MemberRow) -> MemberDigest:
     async with admin(member.endpoint) as stub:
         reply = await stub.Buckets(admin_pb2.BucketsRequest(), timeout=ANSWER_TIMEOUT_S)
     buckets = tuple(reply.digests)
-    digest = combined(buckets).hex()
-    return MemberDigest(member.id, member.name, member.endpoint, reply.applied_index, digest, buckets)
+    return MemberDigest(
+        member.id, member.name, member.endpoint, reply.applied_index, whole_digest(buckets).hex(), buckets
+    )  # fmt: skip
+
+
+def whole_digest(buckets: Sequence[bytes]) -> bytes:
+    """One digest of a whole state, 32 bytes: SHA-256 over the digests of its buckets."""
+    return sha256(b"".join(buckets)).digest()

@@ -13,6 +13,7 @@ from ..memory.errors import Invalid
 from ..memory.view import MemoryRecord, datetime_of
 from ..projection.projection import Projection
 from ..projection.reader import Reader
+from .comparing import whole_digest
 from .sources import PROJECTION_FILE, Source
 
 RECORDS_FILE: Final = "records.jsonl"
@@ -83,5 +84,5 @@ def _described(name: str, projection: Projection, reader: Reader, out: Path) -> 
     counts, applied = reader.counts(), projection.applied
     return Replayed(
         name, applied.index, applied.epoch, datetime_of(time_us).isoformat(), count, counts.past_versions,
-        counts.rejections, reader.digest().hex(), str(out),
+        counts.rejections, whole_digest(reader.buckets()[1]).hex(), str(out),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from tenacity.wait import wait_base
 
 from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
 from ..proto.generated import memory_pb2
-from .directory import Directory, no_answer
+from .directory import Directory
 from .errors import error_of
 from .submitter import PAUSE_FIRST_S, PAUSE_LAST_S, Again
 
@@ -55,7 +55,8 @@ class Asker:
             async with asyncio.timeout_at(deadline):
                 return await self._first_attempt(request, deadline, asked)
         except TimeoutError:
-            raise asked.last_error or no_answer(asked.endpoints) from None
+            silent = asked.endpoints or self._directory.silent()
+            raise asked.last_error or Unavailable("no answer in time", tuple(dict.fromkeys(silent))) from None
 
     async def _first_attempt(
         self, request: memory_pb2.ReadRequest, deadline: float, asked: _Asked

@@ -13,7 +13,6 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from ..memory.errors import Unavailable
 from ..proto.channel import open_channel
 from ..proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2_grpc
 from ..proto.submissions import SubmissionStream
@@ -105,6 +104,11 @@ class Directory:
         every = dict.fromkeys((*self._known.reached.values(), *self._known.endpoints(), *self._given))
         return sorted(every, key=self._rank)
 
+    def silent(self) -> list[str]:
+        """The nodes that have not answered, or not lately."""
+        answering = set(self._known.reached.values()) - set(self._last_failures)
+        return [endpoint for endpoint in self.endpoints() if endpoint not in answering]
+
     def connection(self, endpoint: str) -> Connection:
         """The connection to a node, opened when it is first wanted."""
         connection = self._connections.get(endpoint)
@@ -172,11 +176,6 @@ class Directory:
 
     def _rank(self, endpoint: str) -> tuple[float, bool]:
         return (self._last_failures.get(endpoint, 0.0), endpoint != self._last_answered)
-
-
-def no_answer(endpoints: Iterable[str], reason: str = "no answer in time") -> Unavailable:
-    """The error of a call that nobody answered."""
-    return Unavailable(reason, tuple(dict.fromkeys(endpoints)))
 
 
 async def _cancelled(tasks: Iterable[asyncio.Future[admin_pb2.StatusReply | None]]) -> None:

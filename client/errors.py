@@ -41,6 +41,8 @@ def raised(failure: Failure) -> VeridicalError:
     kind = ERRORS.get(failure.kind)
     if kind is None:
         return Bug(failure.reason)
+    if kind is NotLeader:
+        return NotLeader(failure.leader or None)
     fields: dict[str, Any] = {name: getattr(failure, name) for name in inspect.signature(kind).parameters}
     return kind(**fields)
 

@@ -92,13 +92,13 @@ class Call:
     flight: Flight | None = None
     last_error: VeridicalError | None = None
 
-    def expired(self) -> VeridicalError:
+    def expired(self, silent: Sequence[str]) -> VeridicalError:
         """The error of a call whose deadline has passed: what is known is said, and nothing else."""
         if self.delivered or (self.flight is not None and self.flight.is_sent):
             return OutcomeUnknown(self.commands[0].id.hex())
         if isinstance(self.last_error, Unavailable):
             return self.last_error
-        return Unavailable(str(self.last_error or "no node took it in time"))
+        return Unavailable(str(self.last_error or "no node took it in time"), silent)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +165,7 @@ class Submitter:
             async with asyncio.timeout_at(deadline):
                 return await self._first_attempt(call)
         except TimeoutError:
-            raise call.expired() from call.last_error
+            raise call.expired(self._directory.silent()) from call.last_error
 
     async def close(self) -> None:
         """Break off what is under way."""

@@ -1,6 +1,6 @@
-"""Three nodes take what this interpreter knows about itself, lose their leader half-way, and prove that they lost no more.
+"""Three nodes take what this interpreter knows of itself, lose their leader half-way, and prove that they lost no more.
 
-Run it with `make demo`. It ends with another exit code than 0 if anything is not as it tells, and leaves nothing behind.
+Run it with `make demo`. Unless all is as it tells, it ends with another exit code than 0; it leaves nothing behind.
 """
 
 from __future__ import annotations

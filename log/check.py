@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from .database import page_in, read_error
 from .entry import Anchor, Entry
 from .errors import LogDamaged
 from .flaws import Flaw, require_content, require_link, require_sealed
@@ -15,9 +13,6 @@ from .reader import Reader
 from .seal import Seal
 
 STRETCH_ENTRIES = 256
-DAMAGES_LIMIT = 100
-"""A check ends after so much damage: the file is beyond repair, and the list beyond reading."""
-
 _INDEX_LIMIT = (1 << 63) - 1
 
 OpenReader = Callable[[], AbstractContextManager[Reader]]
@@ -50,21 +45,6 @@ def damages(open_reader: OpenReader, file: str, first: int, last: int | None) ->
         yield from sorted(found, key=lambda damage: damage.index or 0)
     if last is None:
         yield from _seals_beyond(open_reader, file, end)
-
-
-def file_damages(connection: sqlite3.Connection, file: str) -> list[LogDamaged]:
-    """What SQLite's own check finds in the structure of the file."""
-    try:
-        rows = connection.execute(f"PRAGMA quick_check({DAMAGES_LIMIT})").fetchall()
-    except sqlite3.Error as error:
-        failure = read_error(error, file)
-        if isinstance(failure, LogDamaged):
-            return [failure]
-        raise failure from error
-    lines = [line for [text] in rows for line in text.splitlines()]
-    found = [line for line in lines if line != "ok" and not line.startswith("***")]
-    # What names no page is about the header, which stands on the first.
-    return [LogDamaged(file, None, line, page_in(line) or 1) for line in found]
 
 
 def _anchor(open_reader: OpenReader, first: int) -> Anchor | None:

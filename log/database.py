@@ -28,6 +28,9 @@ IDLE_READERS_LIMIT = 8
 ROOM_BYTES = 256 << 10
 """Free space that a write leaves untouched, beside what it needs and what a checkpoint will."""
 
+DAMAGES_LIMIT = 100
+"""A check ends after so much damage: the file is beyond repair, and the list beyond reading."""
+
 # SQLITE_ERROR: a table or column is missing, because what declares it was changed.
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR)
 _PAGE = re.compile(r"\b[Pp]age:? (\d+)")
@@ -71,10 +74,12 @@ class Database:
         try:
             connection.execute("BEGIN")
             yield connection
-        except BaseException as error:
+        except sqlite3.Error as error:
+            failure = placed_error(error, connection, self.name)
             connection.close()
-            if isinstance(error, sqlite3.Error):
-                raise read_error(error, self.name) from error
+            raise failure from error
+        except BaseException:
+            connection.close()
             raise
         self._give_back(connection)
 
@@ -210,6 +215,32 @@ def read_error(error: sqlite3.Error, file: str, index: int | None = None) -> Exc
     if code in _DAMAGE_CODES:
         return LogDamaged(file, index, f"SQLite cannot read it: {_text(error)}", page_in(str(error)))
     return LogError(f"{file}: cannot be read: {_text(error)}")
+
+
+def placed_error(error: sqlite3.Error, connection: sqlite3.Connection, file: str) -> Exception:
+    """The same, with the page: SQLite's own check names one; if it does not, the first describes the whole file."""
+    failure = read_error(error, file)
+    if not isinstance(failure, LogDamaged) or failure.page is not None:
+        return failure
+    pages = [damage.page for damage in file_damages(connection, file)]
+    return LogDamaged(file, None, failure.what, pages[0] if pages else 1)
+
+
+def file_damages(connection: sqlite3.Connection, file: str) -> list[LogDamaged]:
+    """What SQLite's own check finds in the structure of the file, at most `DAMAGES_LIMIT`. Reads all of it.
+
+    What SQLite names no page for is told of the first, which describes the file.
+    """
+    try:
+        rows = connection.execute(f"PRAGMA quick_check({DAMAGES_LIMIT})").fetchall()
+    except sqlite3.Error as error:
+        failure = read_error(error, file)
+        if isinstance(failure, LogDamaged):
+            return [LogDamaged(file, None, failure.what, failure.page or 1)]
+        raise failure from error
+    lines = [line for [text] in rows for line in text.splitlines()]
+    found = [line for line in lines if line != "ok" and not line.startswith("***")]
+    return [LogDamaged(file, None, line, page_in(line) or 1) for line in found]
 
 
 def page_in(text: str) -> int | None:

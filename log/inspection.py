@@ -6,8 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from .check import file_damages
-from .database import connect_reader, read_error
+from .database import connect_reader, placed_error
 from .errors import LogDamaged, LogForeign
 from .journal import Journal, dropped_frame, read_journal, recovered_frames
 from .reader import Reader
@@ -38,7 +37,7 @@ def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB and not acknowledged:
                 raise LogForeign(f"{path} is not a log") from error
-            raise _placed(error, connection, path.name) from error
+            raise placed_error(error, connection, path.name) from error
         except UnicodeDecodeError as error:  # SQLite quotes the names of tables in its errors, and they may have rotted
             raise LogDamaged(path.name, None, "its tables are not those of a log", page=1) from error
 
@@ -76,12 +75,3 @@ def _check_header(connection: sqlite3.Connection, path: Path, acknowledged: int)
     if application != APPLICATION_ID:
         raise LogForeign(f"{path} is a database of something else")
     raise LogForeign(f"{path} has format {version}, this version of the software reads format {FORMAT}")
-
-
-def _placed(error: sqlite3.DatabaseError, connection: sqlite3.Connection, file: str) -> Exception:
-    """The error with its page: the one that SQLite's own check names, else the first, which describes the file."""
-    failure = read_error(error, file)
-    if isinstance(failure, LogDamaged) and failure.page is None:
-        pages = [damage.page for damage in file_damages(connection, file) if damage.page is not None]
-        return LogDamaged(file, None, failure.what, pages[0] if pages else 1)
-    return failure

@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from .check import DAMAGES_LIMIT, damages, file_damages
-from .database import Database
+from .check import damages
+from .database import DAMAGES_LIMIT, Database, file_damages
 from .entry import Anchor, Entry, Position
 from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign, LogOrder
 from .flaws import Flaw, require_link

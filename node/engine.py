@@ -173,9 +173,9 @@ class Engine:
             case _:
                 pass
 
-    def transfer(self, target: str | None) -> None:
-        """Propose nothing more, and hand leadership over; ends in `EnginePort.transfer_ended`."""
-        self.rounds.pause()
+    async def transfer(self, target: str | None) -> None:
+        """Answer what is under way, and hand leadership over; ends in `EnginePort.transfer_ended`."""
+        await self.rounds.pause()
         self.driver.step(m.Transfer(target))
 
     async def export(self, first: int, max_bytes: int, last: int | None) -> tuple[list[Entry], list[Seal]]:

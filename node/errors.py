@@ -70,6 +70,8 @@ def failed(error: Exception) -> Failure:
 def raised(failure: Failure) -> VeridicalError:
     """The error that `failure` stands for, to be raised here. A kind of a later release is a bug to this one."""
     kind = ERRORS.get(failure.kind, Bug)
+    if kind is NotLeader:
+        return NotLeader(failure.leader or None)
     fields: dict[str, Any] = {name: getattr(failure, name) for name in _fields(kind)}
     return kind(**fields) if kind is not Bug else Bug(failure.reason)
 

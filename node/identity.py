@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ..security.keys import KeyPair, create_seed, load_seed
+from ..security.keys import KeyFileError, KeyPair, create_seed, load_seed
 from .system import Entropy
 
 FORMAT = 1
@@ -63,6 +63,9 @@ class DataDirectory:
         lock = _lock(path)
         try:
             return _opened(path, name, cluster, entropy, lock)
+        except KeyFileError as error:
+            os.close(lock)
+            raise StartRefused(str(error)) from error
         except BaseException:
             os.close(lock)
             raise

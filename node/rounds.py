@@ -92,6 +92,8 @@ class Rounds:
         self._round_began_us = 0
         self._unanswered: deque[Answer] = deque()
         self._unmatched: list[Answer] = []
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -99,12 +101,6 @@ class Rounds:
     def serves(self) -> bool:
         """Whether this node leads and may decide."""
         return self._epoch is not None
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
-        busy = self._deciding or self._proposing or self._unanswered or self._unmatched
-        return not busy and not len(self.admission)
 
     def submit(self, proposal: Proposal, wait: Wait) -> Waiting:
         """Let a verified envelope wait for its round. Its future ends in a result, `NotLeader` or `OutcomeUnknown`."""
@@ -125,9 +121,10 @@ class Rounds:
         self._epoch, self._desk, self._paused = epoch, None, False
         self.pump()
 
-    def pause(self) -> None:
-        """Propose nothing more while leadership is being handed over."""
+    async def pause(self) -> None:
+        """Begin no more rounds, as leadership is to be handed over, and wait until those under way are answered."""
         self._paused = True
+        await self._quiet.wait()
 
     def resume(self) -> None:
         """The handing over failed: go on."""
@@ -146,6 +143,7 @@ class Rounds:
             _fail(answer.waiting, OutcomeUnknown(first_id(answer.waiting.proposal), reason))
         for waiting in self.admission.take_all():
             _fail(waiting, NotLeader())
+        self._note_quiet()
 
     # --- a round ---
 
@@ -183,6 +181,7 @@ class Rounds:
             return
         for waiting in batch:
             waiting.proposed = True
+        self._quiet.clear()
         self._deciding = batch
         self._round_began_us = now_us
         task = self._loop.create_task(self._decide(batch))
@@ -218,6 +217,7 @@ class Rounds:
         for waiting in batch:
             waiting.proposed = False
             _fail(waiting, NotLeader())
+        self._note_quiet()
         self.pump()
 
     def _propose(self, desk: Desk, batch: Sequence[Waiting], decisions: Sequence[Decision]) -> None:
@@ -253,6 +253,7 @@ class Rounds:
         for answer in round:
             answer.waiting.proposed = False
             _fail(answer.waiting, NotLeader())
+        self._note_quiet()
         self._loop.call_soon(self.pump)
 
     def on_committed(self, commit_index: int) -> None:
@@ -274,7 +275,12 @@ class Rounds:
             else:
                 self._succeed(answer)
         self.on_matched()
+        self._note_quiet()
         self.pump()
+
+    def _note_quiet(self) -> None:
+        if self._deciding is None and not self._proposing and not self._unanswered:
+            self._quiet.set()
 
     def on_matched(self) -> None:
         """Some follower's log has grown: answer who waited for every voter to have it."""

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
+from ..log.errors import LogError
 from ..log.seal import Seal
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
@@ -83,6 +84,7 @@ class Node:
         self._condition = "starting"
         self._dead = ""
         self._draining = False
+        self._stopped = False
         self._opened: Opened | None = None
         self._engine: Engine | None = None
         self._role = RoleChanged(Role.FOLLOWER, 0, None, False)
@@ -101,7 +103,7 @@ class Node:
     async def stop(self) -> None:
         """Answer who waits, write what waits, end the threads, close the files and the transport."""
         self._draining = True
-        self._condition = "stopped"
+        self._condition, self._stopped = "stopped", True
         for task in self._tasks:
             task.cancel()
         engine, opened = self._engine, self._opened
@@ -135,7 +137,7 @@ class Node:
         except Unreadable as error:
             self._say(f"damaged: {error}")
             self._settled.set()
-        except StartRefused as error:
+        except (StartRefused, LogError) as error:
             self._fatal(str(error))
         except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
             self._log.exception("the start failed")
@@ -316,7 +318,8 @@ class Node:
 
     def _late(self, submission: Submission, path: _Path) -> VeridicalError:
         if path.tried:
-            return OutcomeUnknown(_first_id(submission))
+            silent = f", no answer from {', '.join(path.silent)}" if path.silent else ""
+            return OutcomeUnknown(_first_id(submission), f"no answer in time{silent}")
         if path.reason:
             return Unavailable(path.reason, path.silent)
         return Unavailable(self._condition or "no leader is known", self._silent())
@@ -330,7 +333,7 @@ class Node:
     async def _routed(self, submission: Submission, path: _Path, relayed: bool) -> SubmitResult:
         while True:
             engine, role = self._engine, self._role
-            if self._dead or self._condition == "stopped":
+            if self._dead or self._stopped or (engine is None and self._settled.is_set()):
                 raise Unavailable(self._condition)
             try:
                 if engine is not None and engine.rounds.serves:
@@ -392,7 +395,7 @@ class Node:
         return await engine.reads.read(request)
 
     async def _engine_in_time(self, timeout_us: int) -> Engine:
-        """The engine, once this node has found its place. Raises `Unavailable` when it does not in time, or never will."""
+        """The engine, once this node has found its place. Raises `Unavailable` when that is not in time, or never."""
         if self._engine is not None:
             return self._engine
         try:
@@ -422,7 +425,7 @@ class Node:
             return self._condition
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._transfers.append(future)
-        self._engine.transfer(target)
+        await self._engine.transfer(target)
         return await future
 
     # --- peers ---

@@ -18,14 +18,14 @@ class Timings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    heartbeat_ms: int = Field(100, ge=5, le=10_000)
-    lease_ttl_ms: int = Field(600, ge=20, le=60_000)
-    election_jitter_ms: int = Field(200, ge=1, le=10_000)
-    disk_timeout_ms: int = Field(10_000, ge=100)
+    heartbeat_ms: int = Field(default=100, ge=5, le=10_000)
+    lease_ttl_ms: int = Field(default=600, ge=20, le=60_000)
+    election_jitter_ms: int = Field(default=200, ge=1, le=10_000)
+    disk_timeout_ms: int = Field(default=10_000, ge=100)
     """A write that has not returned by then ends the process (*lease-follows-progress*)."""
-    linger_min_ms: float = Field(2, ge=0, le=100)
-    linger_max_ms: float = Field(10, ge=0, le=1000)
-    simulated_fsync_ms: float = Field(0, ge=0, le=1000)
+    linger_min_ms: float = Field(default=2, ge=0, le=100)
+    linger_max_ms: float = Field(default=10, ge=0, le=1000)
+    simulated_fsync_ms: float = Field(default=0, ge=0, le=1000)
     """For measurements: every durable write takes this much longer, as on a slower disk."""
 
     @model_validator(mode="after")
@@ -41,23 +41,23 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    command_bytes: int = Field(COMMAND_BYTES_LIMIT, ge=1024, le=COMMAND_BYTES_LIMIT)
-    envelope_bytes: int = Field(ENVELOPE_BYTES_LIMIT, ge=1024, le=ENVELOPE_BYTES_LIMIT)
-    envelope_commands: int = Field(COMMANDS_PER_ENVELOPE_LIMIT, ge=1, le=COMMANDS_PER_ENVELOPE_LIMIT)
-    waiting_commands: int = Field(20_000, ge=1)
+    command_bytes: int = Field(default=COMMAND_BYTES_LIMIT, ge=1024, le=COMMAND_BYTES_LIMIT)
+    envelope_bytes: int = Field(default=ENVELOPE_BYTES_LIMIT, ge=1024, le=ENVELOPE_BYTES_LIMIT)
+    envelope_commands: int = Field(default=COMMANDS_PER_ENVELOPE_LIMIT, ge=1, le=COMMANDS_PER_ENVELOPE_LIMIT)
+    waiting_commands: int = Field(default=20_000, ge=1)
     """Commands that a node has in hand, from arrival to answer; beyond, callers are asked to retry."""
-    waiting_bytes: int = Field(64 << 20, ge=1 << 20)
-    batch_commands: int = Field(1024, ge=1)
+    waiting_bytes: int = Field(default=64 << 20, ge=1 << 20)
+    batch_commands: int = Field(default=1024, ge=1)
     """Commands decided and replicated in one round."""
-    batch_bytes: int = Field(4 << 20, ge=1 << 16)
-    apply_lag_commands: int = Field(8000, ge=1)
+    batch_bytes: int = Field(default=4 << 20, ge=1 << 16)
+    apply_lag_commands: int = Field(default=8000, ge=1)
     """No round begins while this many committed commands wait to be folded, here or on too many voters."""
-    waiting_reads: int = Field(4096, ge=1)
-    reader_threads: int = Field(2, ge=1, le=64)
-    verifier_threads: int = Field(2, ge=1, le=64)
-    tail_bytes: int = Field(16 << 20, ge=1 << 16)
+    waiting_reads: int = Field(default=4096, ge=1)
+    reader_threads: int = Field(default=2, ge=1, le=64)
+    verifier_threads: int = Field(default=2, ge=1, le=64)
+    tail_bytes: int = Field(default=16 << 20, ge=1 << 16)
     """How much of the newest log is kept in memory for followers and the fold."""
-    disk_reserve_bytes: int = Field(64 << 20, ge=0)
+    disk_reserve_bytes: int = Field(default=64 << 20, ge=0)
     """Free space under which a node counts its disk as full."""
 
 
@@ -66,8 +66,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("n1", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
-    cluster: str = Field("veridical", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    name: str = Field(default="n1", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    cluster: str = Field(default="veridical", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
     data: Path | None = None
     """The data directory; None keeps everything in memory, and it ends with the process."""
     endpoint: str = "127.0.0.1:7400"
@@ -76,8 +76,8 @@ class Settings(BaseModel):
     write_quorum: int | None = None
     lease_reads: bool = False
     """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); else they are strong reads."""
-    timings: Timings = Timings()  # pyright: ignore[reportCallIssue]
-    limits: Limits = Limits()  # pyright: ignore[reportCallIssue]
+    timings: Timings = Timings()
+    limits: Limits = Limits()
 
     @model_validator(mode="after")
     def _name_is_a_peer(self) -> Settings:

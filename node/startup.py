@@ -51,16 +51,22 @@ def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], 
     says("checking the log")
     try:
         store = LogStore.open(directory.log_path)
-        damages = store.check()
-        log = None if damages else store.restored(tail_bytes)
+        try:
+            log = _checked(store, tail_bytes)
+            return Opened(store, _projection(directory, store, log, says), log)
+        except BaseException:
+            store.close()
+            raise
     except LogDamaged as error:
         raise Unreadable(str(error)) from error
-    if log is None:
-        shown = "; ".join(str(damage) for damage in damages[:DAMAGES_SHOWN])
-        store.close()
-        raise Unreadable(shown)
-    projection = _projection(directory, store, log, says)
-    return Opened(store, projection, log)
+
+
+def _checked(store: LogStore, tail_bytes: int) -> RestoredLog:
+    """Every byte of the log is looked at before anything rests on it."""
+    damages = store.check_file() or store.check()
+    if damages:
+        raise Unreadable("; ".join(str(damage) for damage in damages[:DAMAGES_SHOWN]))
+    return store.restored(tail_bytes)
 
 
 def close_files(opened: Opened) -> None:

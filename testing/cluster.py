@@ -44,10 +44,10 @@ class Cluster:
 
     def add_host(self, id: str, is_first: bool = False) -> Host:
         """A new machine with an empty disk."""
-        choices = self._clock_choices
+        choices, fastest_ppm = self._clock_choices, self.largest_rate_ppm
         clock = NodeClock(
             self.world,
-            choices.randint(-self.largest_rate_ppm, self.largest_rate_ppm),
+            choices.choice((-fastest_ppm, fastest_ppm, choices.randint(-fastest_ppm, fastest_ppm))),
             choices.randrange(SECOND, 100 * SECOND),
             choices.randint(-20 * MILLISECOND, 20 * MILLISECOND),
         )

@@ -42,10 +42,13 @@ class Faults:
         self._strikes: dict[str, Callable[[], bool]] = {
             "crash": self._crash,
             "crash between effects": self._crash_between_effects,
+            "crash after a grant": self._crash_after_a_grant,
+            "followers restart": self._followers_restart,
             "power cut": self._power_cut,
             "torn write": self._torn_write,
             "lost projection": self._lost_projection,
             "leader cut off": self._leader_cut_off,
+            "leader cut off in transfer": self._leader_cut_off_in_transfer,
             "split": self._split,
             "one-way partition": self._one_way,
             "lossy network": lambda: self._weather(Weather(loss=0.15)),
@@ -69,6 +72,7 @@ class Faults:
             "member added": lambda: self._member_added(lagging=False),
             "member added while it lags": lambda: self._member_added(lagging=True),
             "member removed": self._member_removed,
+            "old members miss a change": self._old_members_miss_a_change,
         }
         self._world.at(FIRST_FAULT_US, self._next)
 
@@ -127,6 +131,33 @@ class Faults:
         host.process.fuse = self._choices.randint(1, 40)
         host.process.fuse_pauses_us = 0
         self._world.after(self._duration_us(800, 2_500), host.start)
+        return True
+
+    def _crash_after_a_grant(self) -> bool:
+        """Somebody grants an epoch, dies at once, and is back before the candidates have gone away."""
+        host = self._someone()
+        if host is None or host.process is None:
+            return False
+        process = host.process
+        process.dies_after_granting = True
+        self._keep_starting(host, 12)
+        leader = self._cluster.leader
+        return leader is not None and leader.host is not host and self._leader_cut_off()
+
+    def _keep_starting(self, host: Host, times: int) -> None:
+        host.start()
+        if times:
+            self._world.after(self._duration_us(50, 200), lambda: self._keep_starting(host, times - 1))
+
+    def _followers_restart(self) -> bool:
+        """All but the leader restart within its lease, while they cannot hear it."""
+        leader = self._cluster.leader
+        if leader is None or not self._leader_cut_off():
+            return False
+        for host in self._cluster.hosts.values():
+            if host is not leader.host:
+                host.crash()
+                self._world.after(self._duration_us(1, 60), host.start)
         return True
 
     def _power_cut(self) -> bool:
@@ -197,6 +228,15 @@ class Faults:
         places = self._places() if self._choices.random() < 0.3 else list(self._cluster.hosts)
         self._network.isolate([host.id], [place for place in places if place != host.id])
         self._mend_later(200, 2_500)
+        return True
+
+    def _leader_cut_off_in_transfer(self) -> bool:
+        """The word that hands leadership over gets through, and nothing after it."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        leader.feed(Transfer(None))
+        self._world.after(self._choices.randint(500, 4_000), self._leader_cut_off)
         return True
 
     def _split(self) -> bool:
@@ -369,3 +409,14 @@ class Faults:
             return False
         self._operator.remove(self._choices.choice(voters))
         return True
+
+    def _old_members_miss_a_change(self) -> bool:
+        """As many old members as may be missing do not hear of the next new voter, and can talk to each other."""
+        self._operator.ambush = self._cut_off_old_members
+        return True
+
+    def _cut_off_old_members(self, leader: str, voters: Collection[str]) -> None:
+        spare = (len(voters) - 1) // 2
+        old = [id for id in self._cluster.first_members if id in voters and id != leader][:spare]
+        self._network.isolate(old, [id for id in self._cluster.hosts if id not in old])
+        self._mend_later(1_500, 4_000)

@@ -135,7 +135,7 @@ class Host:
         disk.is_slow = disk.is_stalled = disk.is_full = disk.tears = self.applies_slowly = False
         self.clock.wall_offset_us = 0
         if self.process is not None:
-            self.process.fuse = None
+            self.process.fuse, self.process.dies_after_granting = None, False
         self.wake_disk()
         self.resume()
         self.start()

@@ -29,6 +29,8 @@ from .desk import Desk
 from .disk import Disk
 from .fold import context
 from .host import Host
+from .report import Report
+from .violations import LIVENESS
 
 Patch = tuple[Any, str, Any]
 
@@ -41,6 +43,11 @@ class Mutant:
     profile: str
     seeds: int
     patches: tuple[Patch, ...]
+    is_slow_or_restless: bool = False
+
+    def is_killed_by(self, report: Report) -> bool:
+        """Whether that run shows the mistake: a broken promise of safety, or for a liveness mutant of liveness."""
+        return bool(report.violation) and (report.broken_rule in LIVENESS) == self.is_slow_or_restless
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -91,6 +98,20 @@ def _renew_what_the_last_run_held(self: Candidacy, released_epoch: int = 0) -> N
         acceptor.promised_epoch -= 1
         self.promised.clear()
     _prepare(self, released_epoch)
+
+
+_on_prepare = Replica._on_prepare  # pyright: ignore[reportPrivateUsage]
+_grant = Replica._grant  # pyright: ignore[reportPrivateUsage]
+
+
+def _note_position(self: Replica, sender: str, prepare: Any) -> None:
+    self.__dict__.setdefault("noted", {}).setdefault(prepare.epoch, self.kernel.tail.durable)
+    _on_prepare(self, sender, prepare)
+
+
+def _grant_noted(self: Replica, prepare: Any) -> Any:
+    grant = _grant(self, prepare)
+    return grant and replace(grant, position=self.__dict__["noted"][prepare.epoch])
 
 
 # --- lease ------------------------------------------------------------------------------------------------------------
@@ -216,7 +237,7 @@ def _return_under_the_old_id(self: Host) -> None:
 
 def _an_older_round(self: ReadBarriers, leadership: Leadership) -> int:
     del self
-    return max(1, leadership.confirmed_round())
+    return leadership.confirmed_round() or leadership.begin_round()
 
 
 def _one_less_than_the_quorum(self: ReadBarriers, states: Any, newest: Configuration) -> bool:
@@ -284,7 +305,7 @@ def _stay_in_transfer(self: Leadership, reason: str) -> None:
 MUTANTS = (
     Mutant("no fsync before a grant", "crashes", 4, ((Replica, "grant_token", _always(0)),)),
     Mutant(
-        "holder not durable", "crashes", 20,
+        "holder not durable", "duels", 20,
         ((Kernel, "promise", property(_forgetful_promise)), (Acceptor, "is_holder", _anybody_is_the_holder)),
     ),
     Mutant(
@@ -294,13 +315,16 @@ MUTANTS = (
     Mutant("a higher epoch is not promised first", "network", 4, ((Follower, "promise_token", _always(0)),)),
     Mutant("acknowledge the durable", "network", 10, ((Follower, "acknowledged_index", _acknowledge_the_durable),)),
     Mutant("apply an unverified tail", "network", 20, ((Follower, "known_commit", _trust_own_tail),)),
-    Mutant("count a late fsync", "disks", 40, ((Kernel, "is_current", _always(True)),)),
+    Mutant(
+        "a late fsync counts that a grant left out", "slow grants", 40,
+        ((Kernel, "is_current", _always(True)), (Replica, "_on_prepare", _note_position), (Replica, "_grant", _grant_noted)),
+    ),
     Mutant("count replicas of old epochs", "storm", 240, ((Leadership, "covers_own_entry", _always(True)),)),
     Mutant("read before the epoch's own entry", "network", 20, ((ReadBarriers, "may_answer", _always(True)),)),
     Mutant("adopt by length", "network", 60, ((Candidacy, "rank", _longest_first),)),
     Mutant("adopt nothing", "network", 10, ((Candidacy, "best_grant", _keep_own_log),)),
     Mutant(
-        "count R in the candidate's old configuration", "membership", 200,
+        "count R in the candidate's old configuration", "laggards", 200,
         ((Candidacy, "configuration", property(_configuration_before_adoption)),),
     ),
     Mutant(
@@ -321,8 +345,8 @@ MUTANTS = (
         "2R = N", "wide", 60,
         ((cluster, "founding", _founding_with(3, 2)), (Configuration, "__post_init__", _nothing)),
     ),
-    Mutant("read index is not confirmed", "network", 20, ((ReadBarriers, "is_confirmed", _always(True)),)),
-    Mutant("read index confirmed by an older round", "network", 20, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
+    Mutant("read index is not confirmed", "leases", 20, ((ReadBarriers, "is_confirmed", _always(True)),)),
+    Mutant("read index confirmed by an older round", "leases", 20, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
     Mutant("quorum read from fewer than R", "network", 20, ((ReadBarriers, "has_quorum", _one_less_than_the_quorum),)),
     Mutant("no rinse", "network", 20, ((ReadBarriers, "member_that_applied", _answer_at_once),)),
     Mutant("restart without waiting", "leases", 60, ((Acceptor, "_amnesia_ends", _always(0)),)),
@@ -344,13 +368,13 @@ MUTANTS = (
          (Desk, "_decider_on_newest_state", _decide_before_the_adopted_is_applied)),
     ),
     Mutant("damage in the middle is truncated", "disks", 60, ((Host, "restored", _truncate_damage),)),
-    Mutant("cut without the seal", "network", 20, ((Disk, "_cut", _keep_seals),)),
-    Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),)),
-    Mutant("quorum reads wait for an index", "network", 60, ((ReadBarriers, "member_that_applied", _compare_indexes),)),
-    Mutant("no release", "drill", 4, ((Leadership, "_release", _nothing),)),
-    Mutant("a transfer never ends", "drill", 4, ((Leadership, "end_transfer", _stay_in_transfer),)),
-    Mutant("a stalled disk keeps the lease", "drill", 4, ((Kernel, "is_stalled", _always(False)),)),
-    Mutant("no quorum contact", "drill", 4, ((Leadership, "_contact_lost_at_us", _always(1 << 62)),)),
+    Mutant("cut without the seal", "network", 20, ((Disk, "_cut", _keep_seals),), True),
+    Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),), True),
+    Mutant("quorum reads wait for an index", "network", 60, ((ReadBarriers, "member_that_applied", _compare_indexes),), True),
+    Mutant("no release", "drill", 4, ((Leadership, "_release", _nothing),), True),
+    Mutant("a transfer never ends", "drill", 4, ((Leadership, "end_transfer", _stay_in_transfer),), True),
+    Mutant("a stalled disk keeps the lease", "drill", 4, ((Kernel, "is_stalled", _always(False)),), True),
+    Mutant("no quorum contact", "drill", 4, ((Leadership, "_contact_lost_at_us", _always(1 << 62)),), True),
 )  # fmt: skip
 
 
@@ -360,8 +384,3 @@ def mutant_named(name: str) -> Mutant:
     if name not in by_name:
         raise KeyError(f"no mutant {name!r}; there are: {', '.join(by_name)}")
     return by_name[name]
-
-
-def with_budget(mutant: Mutant, seeds: int) -> Mutant:
-    """The same mutant with another number of seeds."""
-    return replace(mutant, seeds=seeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,12 +38,13 @@ def with_member(configuration: Configuration, member: Member, wanted: str) -> Co
 
 
 class Operator:
-    """Works on one goal at a time, through whoever leads."""
+    """Works on one goal at a time, through whoever leads. An `ambush` happens just before the next new voter is asked for."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._goals: deque[Goal] = deque()
         self._asked_at_us = -PATIENCE_US
+        self.ambush: Callable[[str, Collection[str]], None] | None = None
         cluster.world.after(POLL_US, self._poll)
 
     @property
@@ -88,6 +90,9 @@ class Operator:
             return
         self._asked_at_us = self._cluster.world.now_us
         wanted = with_member(present, self._cluster.hosts[goal.node].member, goal.wanted)
+        if goal.wanted == "voter" and self.ambush is not None:
+            self.ambush(leader.me, wanted.voters)
+            self.ambush = None
         leader.desk.reconfigure(wanted, self._heard)
 
     def _heard(self, reply: Reply) -> None:

@@ -48,17 +48,29 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile("everything", EVERYTHING),
-        Profile("five", EVERYTHING, size=5, clients=6),
+        Profile("five", EVERYTHING, size=5),
         Profile("crashes", CRASHES | {"transfer": 1, "lossy network": 1}),
         Profile("network", NETWORK | {"crash": 1, "transfer": 1}),
         Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),
         Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
-        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5, clients=6,
-                pace_us=(200 * MILLISECOND, 700 * MILLISECOND)),
+        # One entry a round and leaders that come and go: old entries spread while the epoch's own one does not.
+        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5,
+                pace_us=(200 * MILLISECOND, 700 * MILLISECOND), settings={"append_bytes": 1}),
+        # Candidates that meet each other, and acceptors that forget what they granted a moment ago.
+        Profile("duels", {"crash after a grant": 6, "leader cut off": 4, "delaying network": 2, "transfer": 1},
+                settings={"election_jitter_us": 20_000}),
+        # Followers whose disks are slow while leaders hand over to each other.
+        Profile("slow grants", {"slow disk": 6, "transfer": 5, "leader cut off in transfer": 3, "crash": 1}),
         Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
-        Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2, clients=6),
-        Profile("leases", PAUSES | {"leader cut off": 6, "crash": 2, "transfer": 3, "one-way partition": 2, "clock rate": 2},
-                rate_ppm=90_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=7),
+        # Old members miss a change of the membership and try to lead.
+        Profile("laggards", {"member added": 4, "old members miss a change": 5, "member removed": 3, "leader cut off": 1,
+                             "crash": 1}),
+        Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2),
+        # Clocks as far apart as is allowed, and elections as soon as a lease may have ended.
+        Profile("leases", {"leader cut off": 6, "leader paused beyond its lease": 3, "transfer": 1, "delaying network": 3,
+                           "leader cut off in transfer": 3, "followers restart": 4, "clock rate": 2},
+                rate_ppm=99_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=8,
+                settings={"election_jitter_us": 20_000, "probe_retry_us": 10_000}),
         Profile("wipes", {"wiped disk": 4, "leader cut off": 3, "crash": 2, "split": 2}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
         Profile("drill", CRASHES | NETWORK, chaos_us=12 * SECOND, drill=True),

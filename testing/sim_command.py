@@ -49,7 +49,7 @@ def hunt(name: str) -> tuple[str, Report | None]:
     with mutant.alive():
         for seed in range(mutant.seeds):
             report = simulate(seed, PROFILES[mutant.profile])
-            if report.violation:
+            if mutant.is_killed_by(report):
                 return name, report
     return name, None
 

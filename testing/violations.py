@@ -9,3 +9,18 @@ class Violation(AssertionError):
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(f"{rule}: {what}")
         self.rule = rule
+
+
+LIVENESS = frozenset({
+    "a healed quorum makes progress",
+    "a healthy cluster has a leader",
+    "a healthy cluster settles",
+    "failover",
+    "healed nodes converge",
+    "lease-follows-progress",
+    "probe-first",
+    "quorum-contact",
+    "release",
+    "transfer ends",
+})  # fmt: skip
+"""Rules that are broken by doing nothing, or too late, or too often; the others are broken by doing harm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -141,7 +141,7 @@ async def write(node: Node, subject: str, text: str, timeout_us: int = 5 * SECON
 @asynccontextmanager
 async def cluster(
     data: Path, count: int = 3, timings: Timings = QUICK, limits: Limits | None = None
-) -> AsyncIterator[Cluster]:
+) -> AsyncGenerator[Cluster]:
     """A running cluster, stopped at the end; a node that had to end fails the test."""
     made = Cluster(data, count, timings, limits or Limits())
     await made.start(*made.names)

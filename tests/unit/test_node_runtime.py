@@ -4,15 +4,18 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from node_cluster import CLOCK, SECOND_US, Cluster, cluster, read, signed, write, write_command
 
 from veridical.memory.errors import NotLeader, OutcomeUnknown, Refused, Retry, Unavailable
 from veridical.node.identity import DirectoryInUse
+from veridical.node.inprocess import InProcessNetwork
 from veridical.node.ports import BareCommand, KeyRequest, ReadRequest, SubmitResult, Verb, Wait
 from veridical.node.runtime import Node
-from veridical.node.settings import Limits
+from veridical.node.settings import Limits, Settings
+from veridical.node.system import SystemClock, SystemEntropy
 from veridical.replication.messages import ReadMode
 from veridical.security.principal import Principal
 
@@ -372,6 +375,68 @@ def test_too_much_at_once_is_turned_away_with_a_hint(tmp_path: Path) -> None:
         await write(leader, "later", "w")
 
     within(tmp_path, work, count=1, limits=Limits(waiting_commands=10))
+
+
+def test_a_full_disk_leaves_the_cluster_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node without room turns unready and stays readable, the others go on, and it comes back by itself."""
+    full: set[Path] = set()
+
+    def disk_usage(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=0 if path in full else 1 << 40)
+
+    monkeypatch.setattr("veridical.node.health.shutil.disk_usage", disk_usage)
+
+    async def work(running: Cluster) -> None:
+        leader = await running.leader()
+        result = await write(leader, "a", "b")
+        await running.level()
+        full.add(tmp_path / leader.status().name)
+        async with asyncio.timeout(5):
+            while await leader.ready() != "disk full":  # noqa: ASYNC110 (it looks once a second)
+                await asyncio.sleep(0.01)
+        await running.until(lambda: running.leaders() not in ([], [leader]))
+        await write(running.leaders()[0], "c", "d")
+        local = await read(leader, Verb.GET, id=result.outcomes[0].record_id)
+        assert local.value.record.text == "b"
+        full.clear()
+        assert await leader.ready(5 * SECOND_US) == ""
+        assert len(await running.digests()) == 1
+
+    within(tmp_path, work)
+
+
+def test_a_node_that_was_away_for_long_catches_up(tmp_path: Path) -> None:
+    """What the others no longer keep in memory is read from their logs."""
+
+    async def work(running: Cluster) -> None:
+        await running.leader()
+        await running.stop("n3")
+        leader = await running.leader()
+        commands = [[write_command(f"s{place} {number}", "v" * 1000) for number in range(50)] for place in range(10)]
+        for some in commands:
+            await leader.submit_anonymous(some, 5 * SECOND_US)
+        await running.start("n3")
+        assert len(await running.digests()) == 1
+
+    within(tmp_path, work, limits=Limits(tail_bytes=1 << 16, batch_bytes=1 << 17))
+
+
+def test_a_memory_without_files_works(tmp_path: Path) -> None:
+    """For embedded use: one node, nothing on disk."""
+
+    async def run() -> None:
+        network, fatal = InProcessNetwork(), list[str]()
+        transport = network.transport("here")
+        node = Node(Settings(endpoint="here"), transport, SystemClock(), SystemEntropy(), fatal.append)
+        transport.attach(node)
+        await node.start()
+        result = await write(node, "a", "b")
+        reply = await read(node, Verb.GET, ReadMode.STRONG, id=result.outcomes[0].record_id)
+        assert reply.value.record.text == "b"
+        await node.stop()
+        assert fatal == []
+
+    asyncio.run(run())
 
 
 def test_who_is_no_member_gets_no_digest_key(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""Decisions stand on everything in the log, folded or not; what is folded is dropped from memory."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from node_cluster import signed, write_command
+
+from veridical.log.canonical import decode
+from veridical.log.entry import SALT_BYTES, Envelope
+from veridical.memory.context import Context, OperatorRights
+from veridical.memory.machine import evolve_entry
+from veridical.memory.state import MemoryState, Workspace
+from veridical.node.decider import LAYER_COMMANDS, Decider, Decision, Proposal
+from veridical.node.ports import BareCommand
+from veridical.node.system import SystemClock
+from veridical.security.digests import DigestKey
+from veridical.security.principal import Principal
+
+PRINCIPAL = Principal(bytes([5]) * 32)
+NOW_US = SystemClock().wall_us()
+
+
+def proposal(commands: Sequence[BareCommand]) -> Proposal:
+    sent = signed(PRINCIPAL, "c" * 32, commands)
+    return Proposal(Envelope.parse(sent.envelope), sent.envelope, sent.signature, sent.bodies)
+
+
+def decider(state: MemoryState, after_index: int = 0) -> Decider:
+    return Decider(state, Context(DigestKey(bytes(32)), OperatorRights(), 1), after_index)
+
+
+def fold(state: MemoryState, sent: Proposal, decision: Decision) -> None:
+    """What the projection does with the entry."""
+    workspace = Workspace(state)
+    heads = [(head.id, head.kind) for head in sent.envelope.commands]
+    contents = [body[SALT_BYTES:] for body in sent.bodies]
+    draft = decision.draft
+    items = decode(draft.events)
+    evolve_entry(workspace, decision.index, 1, draft.time_us, sent.author, heads, items, contents)
+    state.apply(workspace)
+
+
+def test_each_envelope_is_decided_on_the_one_before() -> None:
+    """The second writer of a value corroborates or repeats it, although nothing is folded yet."""
+    under_test = decider(MemoryState(), after_index=7)
+    sent = [proposal([write_command("sky", "is blue")]) for _ in range(2)]
+    first, second = under_test.decide(sent, NOW_US, applied_index=7)
+    assert (first.index, second.index, under_test.after_index) == (8, 9, 9)
+    assert first.outcomes[0].code == "asserted"
+    assert second.outcomes[0].code != "asserted"
+    assert first.outcomes[0].record_id == second.outcomes[0].record_id
+
+
+def test_an_id_in_the_unfolded_part_of_the_log_is_not_executed_again() -> None:
+    """Exactly once, also for a retry that arrives before its first attempt is folded."""
+    under_test = decider(MemoryState())
+    command = write_command("sky", "is blue")
+    under_test.decide([proposal([command])], NOW_US, applied_index=0)
+    (again,) = under_test.decide([proposal([command])], NOW_US, applied_index=0)
+    assert again.outcomes[0].repeated_command
+    assert again.outcomes[0].version.index == 1
+
+
+def test_time_never_goes_back() -> None:
+    """An entry's time is the wall clock's, but never before the entry before it."""
+    under_test = decider(MemoryState())
+    times: list[int] = []
+    for wall_us in (NOW_US, NOW_US - 3_600_000_000, NOW_US + 5):
+        (decision,) = under_test.decide([proposal([write_command(f"at {wall_us}", "x")])], wall_us, applied_index=0)
+        times.append(decision.draft.time_us)
+    assert times == [NOW_US, NOW_US, NOW_US + 5]
+
+
+def test_what_is_folded_is_dropped_and_decisions_stay_the_same() -> None:
+    """Layers go as the fold catches up; an overlay that forgets too early or too late would decide otherwise."""
+    state = MemoryState()
+    under_test = decider(state)
+    unfolded: deque[tuple[Proposal, Decision]] = deque()
+    layers: list[int] = []
+    for round in range(60):
+        sent = proposal([write_command(f"subject {number}", f"value {round}") for number in range(64)])
+        (decision,) = under_test.decide([sent], NOW_US + round, applied_index=round - len(unfolded))
+        assert {outcome.code for outcome in decision.outcomes} == {"asserted" if round == 0 else "superseded"}
+        assert [record and record.corrections_count for record in decision.records] == [round] * 64
+        unfolded.append((sent, decision))
+        layers.append(under_test.layer_count)
+        if len(unfolded) > 20:
+            fold(state, *unfolded.popleft())
+    assert 2 <= max(layers) <= 21 * 64 // LAYER_COMMANDS + 2
+
+
+def test_an_idle_decider_keeps_nothing() -> None:
+    """Once everything is folded, the next decision stands on the projection alone."""
+    state = MemoryState()
+    under_test = decider(state)
+    sent = proposal([write_command("sky", "is blue")])
+    (decision,) = under_test.decide([sent], NOW_US, applied_index=0)
+    fold(state, sent, decision)
+    (again,) = under_test.decide([proposal([write_command("sky", "is grey")])], NOW_US, applied_index=1)
+    assert again.outcomes[0].code == "superseded"
+    assert under_test.layer_count == 1
+
+
+def test_what_came_without_a_principal_has_no_author() -> None:
+    """A node that signs for an anonymous caller does not become the principal of what it says."""
+    sent = proposal([write_command("sky", "is blue")])
+    envelope = sent.envelope
+    on_behalf = Envelope(envelope.cluster, envelope.author, envelope.issued_at_us, envelope.commands, "anonymous")
+    (decision,) = decider(MemoryState()).decide(
+        [Proposal(on_behalf, on_behalf.raw, sent.signature, sent.bodies)], NOW_US, applied_index=0
+    )
+    record = decision.records[0]
+    assert record is not None and (record.author, record.principals) == ("", ())
