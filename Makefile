@@ -34,11 +34,17 @@ $(READY): requirements.lock pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
+demo: $(READY) ## Tell the story: three nodes, a thousand real facts, a killed leader, an audit
+	@$(BIN)/python examples/demo.py
+
 test: $(READY) ## Prove the code: unit tests and simulations, no node processes, no waiting
 	$(BIN)/pytest -q -n auto
 
 test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, and the README as it stands
 	$(BIN)/pytest -q -m process
+
+sim: $(READY) ## Run 300 seeds of simulated clusters, and show that every mutant of the protocol is caught
+	$(BIN)/veridical sim
 
 check: $(READY) ## Lint, format, types, import layers, and stubs that equal what protoc writes
 	$(BIN)/ruff check .
@@ -67,6 +73,12 @@ proto: $(READY) ## Write proto/generated from proto/*.proto
 
 transcripts: $(READY) ## Write tests/transcripts anew, as the core tells them now
 	$(BIN)/python tests/rewrite_transcripts.py
+
+up: $(READY) ## Start three local nodes and leave them running
+	@$(BIN)/veridical up
+
+down: $(READY) ## Stop them
+	@$(BIN)/veridical down
 
 lock: $(READY) ## Bring requirements.lock to the newest releases that pyproject.toml allows
 	$(INSTALL) uv

@@ -115,7 +115,8 @@ def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
 
 def _show_finding(finding: Finding) -> None:
     if finding.what:
-        place = "" if finding.bad_index is None else f"entry {finding.bad_index}: "
+        named = finding.bad_index is None or f"entry {finding.bad_index}:" in finding.what
+        place = "" if named else f"entry {finding.bad_index}: "
         screen.say(f"{finding.source}: BAD: {place}{screen.plain(finding.what)}")
     else:
         unsealed = f", {finding.unsealed} not sealed yet" if finding.unsealed else ""

@@ -7,7 +7,8 @@ from typing import Any, cast
 from ..log.canonical import decode
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope
 from ..log.seal import Seal
-from ..memory.commands import BODIES, stored_body
+from ..memory.commands import BODIES, decode_body
+from ..memory.errors import Invalid
 from ..memory.machine import outcomes
 from ..memory.view import datetime_of
 
@@ -55,7 +56,10 @@ def _body_fields(kind: str, body: bytes | None) -> dict[str, Any] | None:
     """The fields that the body sets, or None where it was erased."""
     if body is None:
         return None
-    fields = cast("Any", stored_body(kind, body[SALT_BYTES:]))._asdict()
+    try:
+        fields: dict[str, Any] = decode_body(kind, body[SALT_BYTES:])._asdict()
+    except Invalid as error:
+        return {"unreadable": str(error)}
     return {name: _readable(value) for name, value in fields.items() if value not in ("", (), None, "{}")}
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
 import msgpack
 
-from ..memory.errors import Bug, Conflict, Refused
+from ..memory.errors import Conflict, Refused
 from ..memory.record import PastVersion, Record, Version
 from ..memory.view import HistoryItem, MemoryRecord, datetime_of
 from ..proto.generated import memory_pb2
-from .submitter import Answer
+from .envelope import Command
 
 REFUSED: Final = "refused"
 CONFLICT: Final = "conflict"
@@ -20,6 +21,27 @@ CONFLICT: Final = "conflict"
 _unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
 _RECORD_FIELDS: Final = len(Record._fields)
 _PAST_FIELDS: Final = len(PastVersion._fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one command: its outcome, the row as it stood right after it (or None), and the entry's place."""
+
+    command_id: bytes
+    outcome: memory_pb2.Outcome
+    row: bytes
+    epoch: int
+    index: int
+    time_us: int
+
+
+def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult, first: int = 0) -> list[Answer]:
+    """The answers to `commands`, whose outcomes stand in `result` from place `first` on."""
+    epoch, index, time_us = result.epoch, result.index, result.time_us
+    return [
+        Answer(command.id, result.outcomes[place], result.records[place], epoch, index, time_us)
+        for place, command in enumerate(commands, first)
+    ]
 
 
 class Records(list[MemoryRecord]):
@@ -49,19 +71,23 @@ class Records(list[MemoryRecord]):
 
 
 def written(answer: Answer) -> MemoryRecord:
-    """The record as it was right after the command, with the command's outcome. Raises `Refused` and `Conflict`."""
-    outcome = answer.outcome
+    """The record as it was right after the command, with the command's outcome. Raises `Refused` and `Conflict`.
+
+    Of a command that is repeated after its record was removed, only the outcome and the record's id are left to tell.
+    """
     refuse(answer)
-    if not answer.row:
-        raise Bug(f"command {answer.command_id.hex()} was answered without its record")
+    outcome = answer.outcome
+    place = outcome.version if outcome.repeated_command else answer
     told = {
         "outcome": outcome.code,
         "command_id": answer.command_id.hex(),
-        "epoch": outcome.version.epoch,
-        "index": outcome.version.index,
+        "epoch": place.epoch,
+        "index": place.index,
         "ignored": list(outcome.ignored),
     }
-    return record_of(answer.row, answer.time_us).model_copy(update=told)
+    if answer.row:
+        return record_of(answer.row, answer.time_us).model_copy(update=told)
+    return MemoryRecord(text="", id=outcome.record_id.hex()).model_copy(update=told)
 
 
 def written_or_refused(answer: Answer) -> MemoryRecord | Refused:

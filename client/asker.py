@@ -26,25 +26,11 @@ ANSWER_SHARE: Final = 0.95
 SECOND_US: Final = 1_000_000
 
 
-class Session:
-    """The last position seen, so that no later read of the session falls behind it."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.index = 0
-
-    def saw(self, epoch: int, index: int) -> None:
-        """An answer stood at this position."""
-        if index > self.index:
-            self.epoch, self.index = epoch, index
-
-
 class Asker:
     """The way to answers. Belongs to one loop."""
 
-    def __init__(self, directory: Directory, session: Session, jitter: random.Random) -> None:
+    def __init__(self, directory: Directory, jitter: random.Random) -> None:
         self._directory = directory
-        self._session = session
         self._jitter = jitter
         self._loop = asyncio.get_running_loop()
 
@@ -78,7 +64,6 @@ class Asker:
         except grpc.aio.AioRpcError as error:
             raise self._failed(endpoint, error, asked) from error
         self._directory.answered(endpoint)
-        self._session.saw(reply.epoch, reply.index)
         return reply
 
     async def _target(self, mode: memory_pb2.ReadMode.ValueType, asked: _Asked) -> str:

@@ -1,8 +1,10 @@
-"""`ConnectedMemory`: the same memory for programs without an event loop, from any number of threads, across forks."""
+"""The same memory for programs without an event loop, from any number of threads."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
@@ -10,12 +12,12 @@ from ..memory.errors import OutcomeUnknown, Refused, Unavailable, VeridicalError
 from ..memory.view import HistoryItem, MemoryKind, MemoryRecord, RecordVersion, Trust
 from ..proto.generated import admin_pb2
 from .answers import Records
-from .connection import HALF_LIFE_S, TIMEOUT_S, AsyncReplicatedMemory
 from .envelope import ID_ENTROPY_BYTES
 from .envelope import command_id as new_command_id
-from .loops import Interrupted, LoopThread
+from .loops import Interrupted
 from .ports import Clock, Entropy
 from .requests import positive
+from .surface import HALF_LIFE_S, AsyncMemory
 from .system import SystemClock, SystemEntropy
 
 SECOND_US: Final = 1_000_000
@@ -23,7 +25,8 @@ BACKSTOP_S: Final = 0.05
 """How much later than its deadline a call is given up whose loop does not get to run."""
 
 Result = TypeVar("Result")
-Call = Callable[[AsyncReplicatedMemory, float], Coroutine[Any, Any, Result]]
+Call = Callable[[AsyncMemory, float], Coroutine[Any, Any, Result]]
+Work = Callable[[AsyncMemory], Coroutine[Any, Any, Result]]
 
 
 class RecordStream(Iterator[MemoryRecord]):
@@ -48,41 +51,14 @@ class RecordStream(Iterator[MemoryRecord]):
         self.scopes, self.unknown_scopes = page.scopes, page.unknown_scopes
 
 
-class ConnectedMemory:
-    """See `AsyncReplicatedMemory`: the same calls with the same promises, blocking. Threads may share one.
+class BlockingMemory(ABC):
+    """The calls of an `AsyncMemory` with the same promises, blocking. Threads may share one."""
 
-    A process that forks may go on using it on both sides.
-    """
-
-    def __init__(
-        self,
-        endpoints: str | Sequence[str],
-        *,
-        timeout_s: float = TIMEOUT_S,
-        clock: Clock | None = None,
-        entropy: Entropy | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, timeout_s: float, clock: Clock | None, entropy: Entropy | None) -> None:
         self._timeout_s = positive("timeout_s", timeout_s)
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._seen = (0, 0)
-        options |= {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
-        self._options = options
-        self._endpoints = endpoints
-        self._made()  # says now what is wrong with the options
-        self._loop: LoopThread[AsyncReplicatedMemory] = LoopThread(self._made, _closed)
-
-    @classmethod
-    def connect(cls, endpoints: str | Sequence[str], **options: Any) -> Self:
-        """A memory whose cluster has answered. Raises `Unavailable` when no node does within `timeout_s`.
-
-        Options: `read_consistency` (local, session, strong, quorum), `principal`, `timeout_s`, `max_staleness_s`,
-        `credentials` (gRPC channel credentials, for clusters with TLS).
-        """
-        memory = cls(endpoints, **options)
-        memory.status()
-        return memory
 
     def __enter__(self) -> Self:
         return self
@@ -90,13 +66,17 @@ class ConnectedMemory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
-        """Close all connections. A later call opens them anew."""
-        self._loop.wind_down()
+        """Let go of everything that was opened."""
+
+    @abstractmethod
+    def _begin(self, work: Work[Result]) -> Future[Result]:
+        """Begin `work` on the loop where the memory lives. Ends in `Interrupted` when that loop ends first."""
 
     @property
     def last_seen(self) -> tuple[int, int]:
-        """See `AsyncReplicatedMemory.last_seen`."""
+        """See `AsyncMemory.last_seen`."""
         return self._seen
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -115,7 +95,7 @@ class ConnectedMemory:
         command_ids: Sequence[str] | None = None,
         timeout_s: float | None = None,
     ) -> list[MemoryRecord | Refused]:
-        """See `AsyncReplicatedMemory.write_many`."""
+        """See `AsyncMemory.write_many`."""
         ids = [self._new_id() for _ in records] if command_ids is None else list(command_ids)
         if not records:
             return []
@@ -323,11 +303,11 @@ class ConnectedMemory:
         )
 
     def scopes(self, *, consistency: str | None = None, timeout_s: float | None = None) -> dict[str, int]:
-        """See `AsyncReplicatedMemory.scopes`."""
+        """See `AsyncMemory.scopes`."""
         return self._question(timeout_s, lambda memory, left: memory.scopes(consistency=consistency, timeout_s=left))
 
     def status(self, *, timeout_s: float | None = None) -> dict[str, admin_pb2.StatusReply]:
-        """See `AsyncReplicatedMemory.status`."""
+        """See `AsyncMemory.status`."""
         return self._question(timeout_s, lambda memory, left: memory.status(timeout_s=left))
 
     # --- how ----------------------------------------------------------------------------------------------------------
@@ -357,14 +337,14 @@ class ConnectedMemory:
         raise late()
 
     def _attempted(self, call: Call[Result], left_s: float) -> Result:
-        future = self._loop.submit(lambda memory: self._tracked(memory, call, left_s))
+        future = self._begin(lambda memory: self._tracked(memory, call, left_s))
         try:
             return future.result(left_s + BACKSTOP_S)
         except TimeoutError:
             future.cancel()
             raise
 
-    async def _tracked(self, memory: AsyncReplicatedMemory, call: Call[Result], left_s: float) -> Result:
+    async def _tracked(self, memory: AsyncMemory, call: Call[Result], left_s: float) -> Result:
         """What one loop has seen, the next one goes on from."""
         memory.saw(*self._seen)
         try:
@@ -372,12 +352,5 @@ class ConnectedMemory:
         finally:
             self._seen = max(self._seen, memory.last_seen)
 
-    def _made(self) -> AsyncReplicatedMemory:
-        return AsyncReplicatedMemory(self._endpoints, **self._options)
-
     def _new_id(self) -> str:
         return new_command_id(self._clock.wall_us(), self._entropy.bytes(ID_ENTROPY_BYTES)).hex()
-
-
-async def _closed(memory: AsyncReplicatedMemory) -> None:
-    await memory.close()

@@ -4,86 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any, Final, Self
 
 import grpc
 
-from ..memory import commands
-from ..memory.errors import Bug, Invalid, Refused, TooLarge, Unavailable
-from ..memory.lifecycle import HALF_LIFE_US
-from ..memory.limits import BATCH_IDS_LIMIT
-from ..memory.view import (
-    HistoryItem,
-    MemoryKind,
-    MemoryRecord,
-    RecordVersion,
-    Trust,
-    duration_us,
-    microseconds,
-)
+from ..memory.errors import Bug, Unavailable
 from ..proto.generated import admin_pb2, memory_pb2
 from ..security.principal import Principal
-from . import answers
-from .answers import Records
-from .asker import Asker, Session
+from .answers import Answer
+from .asker import Asker
 from .directory import Directory
-from .envelope import ID_ENTROPY_BYTES, Command, command_id
+from .envelope import Command
 from .ports import Clock, Entropy
-from .requests import (
-    Consistency,
-    chunks_of,
-    command_of,
-    endpoints_of,
-    filters_of,
-    given_command_id,
-    mode_of,
-    positive,
-    record_id,
-)
-from .submitter import Answer, Submitter
-from .system import SystemClock, SystemEntropy
+from .requests import endpoints_of
+from .submitter import Submitter
+from .surface import AsyncMemory
 
-TIMEOUT_S: Final = 5.0
-PAGE_RECORDS: Final = 1_000
 STATUS_PAUSE_S: Final = 0.05
-SECOND_US: Final = 1_000_000
-HALF_LIFE_S: Final = HALF_LIFE_US / SECOND_US
 
 
-class AsyncReplicatedMemory:
+class AsyncReplicatedMemory(AsyncMemory):
     """A memory on the nodes at `endpoints` (host:port; one that answers is enough, the others are learned from it).
 
-    Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is
-    known. A write that may have happened ends in `OutcomeUnknown` with its command id: the same call with that
-    `command_id` tells what became of it, and never does it twice. Commands are signed by `principal`; without one they
-    are anonymous. `max_staleness_s` bounds the age of answers to local and session reads.
-
-    Belongs to the event loop that first used it, and to the process that made it.
+    Its calls, their promises and the other options are those of `AsyncMemory`. `credentials` are gRPC channel
+    credentials, for clusters with TLS. Belongs to the event loop that first used it, and to the process that made it.
     """
 
     def __init__(
-        self,
-        endpoints: str | Sequence[str],
-        *,
-        read_consistency: str = Consistency.LOCAL,
-        principal: Principal | None = None,
-        timeout_s: float = TIMEOUT_S,
-        max_staleness_s: float | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        clock: Clock | None = None,
-        entropy: Entropy | None = None,
+        self, endpoints: str | Sequence[str], *, credentials: grpc.ChannelCredentials | None = None, **options: Any
     ) -> None:
+        super().__init__(**options)
         self._endpoints = endpoints_of(endpoints)
-        self._mode = mode_of(read_consistency)
-        self._principal = principal
-        self._timeout_s = positive("timeout_s", timeout_s)
-        self._max_staleness_us = duration_us("max_staleness_s", max_staleness_s)
         self._credentials = credentials
-        self._clock = clock or SystemClock()
-        self._entropy = entropy or SystemEntropy()
-        self._session = Session()
         self._process = os.getpid()
         self._parts: _Parts | None = None
 
@@ -104,253 +57,11 @@ class AsyncReplicatedMemory:
         """Close all connections; calls under way end as `Unavailable` or `OutcomeUnknown`."""
         parts, self._parts = self._parts, None
         if parts is not None and os.getpid() == self._process:
-            await parts.submitter.close()
-            await parts.directory.close()
-
-    @property
-    def last_seen(self) -> tuple[int, int]:
-        """The newest position `(epoch, index)` that this client has seen: session reads are never older."""
-        return (self._session.epoch, self._session.index)
-
-    def saw(self, epoch: int, index: int) -> None:
-        """Take over a position that another client has seen, so that session reads here are not older than it."""
-        self._session.saw(epoch, index)
-
-    # --- writing ------------------------------------------------------------------------------------------------------
-    # `command_id` (hex) repeats a call whose outcome is not known.
-
-    async def write(
-        self, record: MemoryRecord, *, command_id: str | None = None, timeout_s: float | None = None
-    ) -> MemoryRecord:
-        """See `MemoryView.write`."""
-        return await self._mutation(commands.WRITE, record.write_body(), command_id, timeout_s)
-
-    async def write_many(
-        self,
-        records: Sequence[MemoryRecord],
-        *,
-        command_ids: Sequence[str] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[MemoryRecord | Refused]:
-        """Write in bulk, in order, in as few envelopes as will hold them. A refusal stands at its place.
-
-        `command_ids` (hex, one for each record) make the call one that can be repeated. `OutcomeUnknown` names the
-        first command that is not known to have an outcome; those before it have theirs.
-        """
-        bodies = [commands.encode_body(commands.WRITE, record.write_body()) for record in records]
-        ids = self._new_ids(len(bodies)) if command_ids is None else [given_command_id(given) for given in command_ids]
-        if len(ids) != len(bodies):
-            raise Invalid("command_ids", f"{len(ids)} ids for {len(bodies)} records")
-        made = [command_of(id, commands.WRITE, body) for id, body in zip(ids, bodies, strict=True)]
-        deadline = self._deadline(timeout_s)
-        found: list[Answer] = []
-        for chunk in chunks_of(made):
-            found += await self._submit(chunk, deadline)
-        return [answers.written_or_refused(answer) for answer in found]
-
-    async def corroborate(
-        self, id: str, *, source: str = "", command_id: str | None = None, timeout_s: float | None = None
-    ) -> MemoryRecord:
-        """See `MemoryView.corroborate`."""
-        body = commands.CorroborateBody(record_id(id), source)
-        return await self._mutation(commands.CORROBORATE, body, command_id, timeout_s)
-
-    async def contradict(
-        self,
-        id: str,
-        *,
-        evidence: str = "",
-        reason: str = "",
-        command_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryRecord:
-        """See `MemoryView.contradict`."""
-        body = commands.ContradictBody(record_id(id), evidence, reason)
-        return await self._mutation(commands.CONTRADICT, body, command_id, timeout_s)
-
-    async def promote(
-        self, id: str, *, reason: str = "reviewed", command_id: str | None = None, timeout_s: float | None = None
-    ) -> MemoryRecord:
-        """See `MemoryView.promote`."""
-        body = commands.PromoteBody(record_id(id), reason)
-        return await self._mutation(commands.PROMOTE, body, command_id, timeout_s)
-
-    async def demote(
-        self,
-        id: str,
-        *,
-        reason: str = "reviewed",
-        trust: Trust | None = None,
-        command_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryRecord:
-        """See `MemoryView.demote`."""
-        body = commands.DemoteBody(record_id(id), "" if trust is None else Trust(trust).value, reason)
-        return await self._mutation(commands.DEMOTE, body, command_id, timeout_s)
-
-    async def annotate(
-        self,
-        id: str,
-        *,
-        metadata: Mapping[str, Any] | None = None,
-        detail: Mapping[str, Any] | None = None,
-        command_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryRecord:
-        """See `MemoryView.annotate`."""
-        texts = (commands.json_text("metadata", metadata or {}), commands.json_text("detail", detail or {}))
-        body = commands.AnnotateBody(record_id(id), *texts)
-        return await self._mutation(commands.ANNOTATE, body, command_id, timeout_s)
-
-    async def set_flags(
-        self,
-        id: str,
-        *,
-        volatile: bool | None = None,
-        ttl_s: float | None = None,
-        command_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryRecord:
-        """See `MemoryView.set_flags`."""
-        body = commands.FlagsBody(record_id(id), volatile, duration_us("ttl_s", ttl_s))
-        return await self._mutation(commands.SET_FLAGS, body, command_id, timeout_s)
-
-    async def pin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
-        """See `MemoryView.pin`."""
-        return await self._mutation(commands.PIN, commands.PinBody(record_id(id)), command_id, timeout_s)
-
-    async def unpin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
-        """See `MemoryView.unpin`."""
-        return await self._mutation(commands.UNPIN, commands.PinBody(record_id(id)), command_id, timeout_s)
-
-    async def forget(
-        self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
-    ) -> None:
-        """See `MemoryView.forget`."""
-        body = commands.ForgetBody(record_id(id), reason)
-        answers.refuse(await self._commanded(commands.FORGET, body, command_id, timeout_s))
-
-    async def decay(
-        self, half_life_s: float = HALF_LIFE_S, now: datetime | float | None = None, *, timeout_s: float | None = None
-    ) -> int:
-        """See `MemoryView.decay`. Which records have faded is asked of the leader; each prune decides it anew."""
-        half_life_us = duration_us("half_life_s", half_life_s) or HALF_LIFE_US
-        at_us = 0 if now is None else microseconds(now)
-        deadline, pruned, more = self._deadline(timeout_s), 0, True
-        while more:
-            reply = await self._running.asker.ask(_prunable(at_us, half_life_us), deadline)
-            ids = tuple(reply.ids.ids)
-            count = await self._pruned(commands.PruneBody(at_us or reply.now_us, half_life_us, ids), deadline)
-            pruned += count
-            more = count > 0 and len(ids) == BATCH_IDS_LIMIT
-        return pruned
-
-    async def _pruned(self, body: commands.PruneBody, deadline: float) -> int:
-        if not body.ids:
-            return 0
-        content = commands.encode_body(commands.PRUNE, body)
-        (answer,) = await self._submit([command_of(self._new_ids(1)[0], commands.PRUNE, content)], deadline)
-        answers.refuse(answer)
-        return answer.outcome.count
-
-    # --- reading ------------------------------------------------------------------------------------------------------
-    # `consistency` goes before the client's own, for this call.
-
-    async def get(
-        self, id: str, *, consistency: str | None = None, timeout_s: float | None = None
-    ) -> MemoryRecord | None:
-        """See `MemoryView.get`."""
-        (found,) = await self.get_many([id], consistency=consistency, timeout_s=timeout_s)
-        return found
-
-    async def get_many(
-        self, ids: Sequence[str], *, consistency: str | None = None, timeout_s: float | None = None
-    ) -> list[MemoryRecord | None]:
-        """See `MemoryView.get_many`. At most 1 000 ids."""
-        if len(ids) > BATCH_IDS_LIMIT:
-            raise TooLarge("ids", len(ids), BATCH_IDS_LIMIT, "ids")
-        question = memory_pb2.Get(ids=[record_id(id) for id in ids])
-        return answers.found(await self._ask(memory_pb2.ReadRequest(get=question), consistency, timeout_s))
-
-    async def recall(
-        self,
-        query: str,
-        *,
-        scope: str | None = None,
-        kind: MemoryKind | None = None,
-        k: int = 5,
-        trust: Trust | None = None,
-        consistency: str | None = None,
-        timeout_s: float | None = None,
-    ) -> Records:
-        """See `MemoryView.recall`."""
-        if k < 1:
-            raise Invalid("k", f"{k} is less than 1")
-        question = memory_pb2.Recall(query=query, k=k, filters=filters_of(scope, kind, trust))
-        return answers.recalled(await self._ask(memory_pb2.ReadRequest(recall=question), consistency, timeout_s))
-
-    async def all(
-        self,
-        *,
-        scope: str | None = None,
-        kind: MemoryKind | None = None,
-        consistency: str | None = None,
-        timeout_s: float | None = None,
-    ) -> AsyncIterator[MemoryRecord]:
-        """See `MemoryView.all`. Streams: each page of 1 000 records comes within `timeout_s`."""
-        page: Records | None = None
-        while page is None or page.cursor:
-            page = await self.page(scope=scope, kind=kind, after=page, consistency=consistency, timeout_s=timeout_s)
-            for record in page:
-                yield record
-
-    async def page(
-        self,
-        *,
-        scope: str | None = None,
-        kind: MemoryKind | None = None,
-        after: Records | None = None,
-        limit: int = PAGE_RECORDS,
-        consistency: str | None = None,
-        timeout_s: float | None = None,
-    ) -> Records:
-        """Some of all records, in the order of their ids: the first, or those that follow the page `after`.
-
-        Each page says at which index it holds. None is older than the page before it. `cursor` is empty on the last.
-        """
-        cursor = b"" if after is None else after.cursor
-        question = memory_pb2.All(filters=filters_of(scope, kind, None), after=cursor, limit=limit)
-        request = self._request(memory_pb2.ReadRequest(all=question), consistency)
-        if after is not None:
-            request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, after.index
-        return answers.page(await self._running.asker.ask(request, self._deadline(timeout_s)))
-
-    async def history(
-        self,
-        id: str,
-        *,
-        limit: int = 100,
-        before: RecordVersion | None = None,
-        consistency: str | None = None,
-        timeout_s: float | None = None,
-    ) -> list[HistoryItem]:
-        """See `MemoryView.history`. At most 1 000 items a call."""
-        if limit < 1:
-            raise Invalid("limit", f"{limit} is less than 1")
-        question = memory_pb2.History(id=record_id(id), limit=limit)
-        if before is not None:
-            version = memory_pb2.Version(epoch=before.epoch, index=before.index, place=before.place)
-            question.before.CopyFrom(version)
-        return answers.history(await self._ask(memory_pb2.ReadRequest(history=question), consistency, timeout_s))
-
-    async def scopes(self, *, consistency: str | None = None, timeout_s: float | None = None) -> dict[str, int]:
-        """Every scope that holds records, with how many it holds, by name."""
-        reply = await self._ask(memory_pb2.ReadRequest(scopes=memory_pb2.Scopes()), consistency, timeout_s)
-        return {item.scope: item.records for item in reply.scope_counts.scopes}
+            await parts.close()
 
     async def status(self, *, timeout_s: float | None = None) -> dict[str, admin_pb2.StatusReply]:
         """What every node that answers says of itself, by endpoint. Raises `Unavailable` when none does."""
-        directory = self._running.directory
+        directory = self._route.directory
         try:
             async with asyncio.timeout_at(self._deadline(timeout_s)):
                 while True:
@@ -361,73 +72,38 @@ class AsyncReplicatedMemory:
         except TimeoutError:
             raise Unavailable("no node answers", directory.endpoints()) from None
 
-    # --- how ----------------------------------------------------------------------------------------------------------
-
-    async def _mutation(
-        self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
-    ) -> MemoryRecord:
-        return answers.written(await self._commanded(kind, body, command_id, timeout_s))
-
-    async def _commanded(
-        self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
-    ) -> Answer:
-        id = self._new_ids(1)[0] if command_id is None else given_command_id(command_id)
-        command = command_of(id, kind, commands.encode_body(kind, body))
-        (answer,) = await self._submit([command], self._deadline(timeout_s))
-        return answer
-
-    async def _submit(self, made: Sequence[Command], deadline: float) -> list[Answer]:
-        found = await self._running.submitter.submit(made, self._principal, deadline)
-        self._session.saw(found[-1].epoch, found[-1].index)
-        return found
-
-    async def _ask(
-        self, request: memory_pb2.ReadRequest, consistency: str | None, timeout_s: float | None
-    ) -> memory_pb2.ReadReply:
-        return await self._running.asker.ask(self._request(request, consistency), self._deadline(timeout_s))
-
-    def _request(self, request: memory_pb2.ReadRequest, consistency: str | None) -> memory_pb2.ReadRequest:
-        request.mode = self._mode if consistency is None else mode_of(consistency)
-        if request.mode == memory_pb2.READ_MODE_SESSION:
-            request.min_index = self._session.index
-        if self._max_staleness_us is not None:
-            request.max_staleness_us = self._max_staleness_us
-        return request
-
-    def _new_ids(self, count: int) -> list[bytes]:
-        wall_us, bits = self._clock.wall_us(), self._entropy.bytes(ID_ENTROPY_BYTES * count)
-        places = range(0, len(bits), ID_ENTROPY_BYTES)
-        return [command_id(wall_us, bits[place : place + ID_ENTROPY_BYTES]) for place in places]
-
-    def _deadline(self, timeout_s: float | None) -> float:
-        limit_s = self._timeout_s if timeout_s is None else positive("timeout_s", timeout_s)
-        return asyncio.get_running_loop().time() + limit_s
-
     @property
-    def _running(self) -> _Parts:
+    def _route(self) -> _Parts:
         if os.getpid() != self._process:
             raise Bug("this client was made before a fork; make another one in the child, or use ReplicatedMemory")
         if self._parts is None:
-            self._parts = _Parts(self._endpoints, self._credentials, self._session, self._clock, self._entropy)
+            self._parts = _Parts(self._endpoints, self._credentials, self._clock, self._entropy)
         return self._parts
 
 
 class _Parts:
-    """What a client opens on its loop."""
+    """What a client opens on its loop: the `Route` over the network."""
 
     def __init__(
         self,
         endpoints: Sequence[str],
         credentials: grpc.ChannelCredentials | None,
-        session: Session,
         clock: Clock,
         entropy: Entropy,
     ) -> None:
         self.directory = Directory(endpoints, credentials)
-        self.submitter = Submitter(self.directory, clock, entropy)
-        self.asker = Asker(self.directory, session, entropy.random())
+        self._submitter = Submitter(self.directory, clock, entropy)
+        self._asker = Asker(self.directory, entropy.random())
 
+    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
+        """See `Route`."""
+        return await self._submitter.submit(commands, principal, deadline)
 
-def _prunable(at_us: int, half_life_us: int) -> memory_pb2.ReadRequest:
-    question = memory_pb2.Prunable(at_us=at_us, half_life_us=half_life_us, limit=BATCH_IDS_LIMIT)
-    return memory_pb2.ReadRequest(mode=memory_pb2.READ_MODE_STRONG, prunable=question)
+    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
+        """See `Route`."""
+        return await self._asker.ask(request, deadline)
+
+    async def close(self) -> None:
+        """Break off what is under way, and close all connections."""
+        await self._submitter.close()
+        await self.directory.close()

@@ -61,8 +61,12 @@ class LoopThread(Generic[Resource]):
         self.wind_down()
         return was_running
 
-    def after_fork(self) -> None:
+    def after_fork_in_parent(self) -> None:
         """Give the lock back."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Give the lock back, here too."""
         self._lock.release()
 
 
@@ -85,8 +89,12 @@ class _Running(Generic[Resource]):
     def _begin(self, call: Callable[[Resource], Coroutine[Any, Any, Result]], future: Future[Result]) -> None:
         if not future.set_running_or_notify_cancel():
             return
-        if self._resource is None:
-            self._resource = self._make()
+        try:
+            if self._resource is None:
+                self._resource = self._make()
+        except Exception as error:  # noqa: BLE001 - whoever asked first hears why it cannot be made
+            future.set_exception(error)
+            return
         task = self._loop.create_task(call(self._resource))
         self._tasks[task] = future
         task.add_done_callback(self._done)
@@ -130,9 +138,14 @@ def _before_fork() -> None:
         gc.collect()
 
 
-def _after_fork() -> None:
+def _after_fork_in_parent() -> None:
     while _held:
-        _held.pop().after_fork()
+        _held.pop().after_fork_in_parent()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+def _after_fork_in_child() -> None:
+    while _held:
+        _held.pop().after_fork_in_child()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -21,6 +21,7 @@ from ..memory.errors import Invalid, NotLeader, OutcomeUnknown, Refused, Retry, 
 from ..proto.generated import memory_pb2
 from ..proto.submissions import StreamBroken, SubmissionStream
 from ..security.principal import Principal
+from .answers import Answer, answers_of
 from .directory import Directory
 from .envelope import (
     COMMAND_OVERHEAD_BYTES,
@@ -43,18 +44,6 @@ SUSPICION_S: Final = 0.25
 PAUSE_FIRST_S: Final = 0.02
 PAUSE_LAST_S: Final = 0.1
 SECOND_US: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one command: its outcome, the row as it stood right after it (or None), and the entry's place."""
-
-    command_id: bytes
-    outcome: memory_pb2.Outcome
-    row: bytes
-    epoch: int
-    index: int
-    time_us: int
 
 
 class Again(Exception):
@@ -341,7 +330,7 @@ class Submitter:
             return
         place = 0
         for call in batch.calls:
-            answers = _answers(call, result, place)
+            answers = answers_of(call.commands, result, place)
             place += len(call.commands)
             if not call.future.done():
                 call.future.set_result(answers)
@@ -393,11 +382,3 @@ def _mark(batch: Batch, delivered: bool) -> None:
     if delivered:
         for call in batch.calls:
             call.delivered = True
-
-
-def _answers(call: Call, result: memory_pb2.SubmitResult, place: int) -> list[Answer]:
-    epoch, index, time_us = result.epoch, result.index, result.time_us
-    return [
-        Answer(command.id, result.outcomes[place + offset], result.records[place + offset], epoch, index, time_us)
-        for offset, command in enumerate(call.commands)
-    ]

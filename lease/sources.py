@@ -93,12 +93,21 @@ class InMemoryLeaseStore:
 
 
 class SqliteLeaseStore:
-    """Claims in one SQLite file, for processes of one machine: its clock that counts through suspension is shared."""
+    """Claims in one SQLite file, for processes of one machine: its clock that counts through suspension is shared.
+
+    Two stores on one file are one store.
+    """
 
     BUSY_TIMEOUT_S = 1.0
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = Path(path).resolve()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SqliteLeaseStore) and other._path == self._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
 
     def acquire(self, cluster_key: str, owner: str, ttl_us: int, now_us: int) -> Claim | None:
         """See `LeaseSource.acquire`."""

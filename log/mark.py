@@ -13,6 +13,7 @@ import os
 import struct
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 from zlib import crc32
 
 from .errors import LogDamaged, LogInUse
@@ -27,11 +28,12 @@ def _encoded(writes: int) -> bytes:
 class Mark:
     """The mark of one log, held by its writer: a second writer is turned away with `LogInUse`."""
 
-    __slots__ = ("_descriptor", "writes")
+    __slots__ = ("__weakref__", "_descriptor", "writes")
 
     def __init__(self, descriptor: int, writes: int) -> None:
         self._descriptor = descriptor
         self.writes = writes
+        _held.add(self)
 
     @staticmethod
     def path_beside(log: Path) -> Path:
@@ -73,8 +75,10 @@ class Mark:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let another writer hold it."""
-        os.close(self._descriptor)
+        """Let another writer hold it. Closing twice is allowed."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def sync_directory(directory: Path) -> None:
@@ -101,3 +105,15 @@ def _decoded(raw: bytes, path: Path) -> int:
         if checksum == crc32(raw[:8]):
             return writes
     raise LogDamaged(path.name, None, "the count of acknowledged writes is unreadable")
+
+
+_held: WeakSet[Mark] = WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """A forked child inherits the descriptor, and with it the lock: it must not outlive the parent's use of it."""
+    for mark in list(_held):
+        mark.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

@@ -126,7 +126,7 @@ class Reader:
                 try:
                     seals.append(seal_of(row))
                 except BadRow as error:
-                    damages.append(self._damaged(self._index_sealed_by(row), str(error)))
+                    damages.append(self._damaged_seal(row, str(error)))
         except sqlite3.Error as error:
             failure = read_error(error, self._file, first)
             if not isinstance(failure, LogDamaged):
@@ -225,10 +225,11 @@ class Reader:
         except (NotCanonical, QuorumError) as error:
             raise self._damaged(None, f"not a configuration: {error}") from error
 
-    def _index_sealed_by(self, row: Row) -> int:
-        """Where a damaged seal belongs: its hash tells, unless that is what was damaged."""
+    def _damaged_seal(self, row: Row, what: str) -> LogDamaged:
+        """Damage to a seal, at the entry where it belongs: its hash tells, unless that is what was damaged."""
         found = self._connection.execute(SELECT_INDEX_OF_HASH, (row[2],)).fetchone()
-        return row[0] if found is None else found[0]
+        index = row[0] if found is None else found[0]
+        return self._damaged(index, what) if index > 0 else self._damaged_table("seals", what)
 
     def _next_sealed(self, index: int) -> int | None:
         [sealed] = self._connection.execute(SELECT_NEXT_SEALED, (index,)).fetchone()

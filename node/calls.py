@@ -56,34 +56,35 @@ def submit_result_to_wire(request: int, result: SubmitResult, leader: str) -> me
         epoch=result.epoch,
         index=result.index,
         time_us=result.time_us,
-        outcomes=[_outcome_to_wire(outcome) for outcome in result.outcomes],
-        records=[row_of(record) for record in result.records],
+        outcomes=map(_outcome_to_wire, result.outcomes),
+        records=map(row_of, result.records),
         leader=leader,
     )
 
 
 def submit_result_from_wire(raw: memory_pb2.SubmitResult) -> SubmitResult:
     """The answer of a leader to whom a submission was relayed."""
-    outcomes = tuple(_outcome(outcome) for outcome in raw.outcomes)
+    outcomes = tuple(_outcome(outcome, raw.epoch, raw.index, place) for place, outcome in enumerate(raw.outcomes))
     return SubmitResult(outcomes, tuple(map(record_of, raw.records)), raw.epoch, raw.index, raw.time_us)
 
 
 def _outcome_to_wire(outcome: Outcome) -> memory_pb2.Outcome:
-    epoch, index, place = outcome.version
-    return memory_pb2.Outcome(
-        code=outcome.code,
-        rule=outcome.rule,
-        reason=outcome.reason,
-        record_id=outcome.record_id,
-        count=outcome.count,
-        ignored=outcome.ignored,
-        version=memory_pb2.Version(epoch=epoch, index=index, place=place),
-        repeated_command=outcome.repeated_command,
-    )
+    """Thousands a second: what is not set is not touched."""
+    code, rule, reason, record_id, count, ignored, version, repeated = outcome
+    raw = memory_pb2.Outcome(code=code, record_id=record_id, count=count)
+    if rule or reason or ignored:
+        raw.rule, raw.reason = rule, reason
+        raw.ignored.extend(ignored)
+    if repeated:
+        raw.repeated_command = True
+        raw.version.epoch, raw.version.index, raw.version.place = version
+    return raw
 
 
-def _outcome(raw: memory_pb2.Outcome) -> Outcome:
-    version = Version(raw.version.epoch, raw.version.index, raw.version.place)
+def _outcome(raw: memory_pb2.Outcome, epoch: int, index: int, place: int) -> Outcome:
+    version = Version(epoch, index, place)
+    if raw.repeated_command:
+        version = Version(raw.version.epoch, raw.version.index, raw.version.place)
     return Outcome(
         raw.code, raw.rule, raw.reason, raw.record_id, raw.count, tuple(raw.ignored), version, raw.repeated_command
     )

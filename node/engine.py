@@ -150,12 +150,16 @@ class Engine:
         self.driver.stop()
         self.rounds.lose(reason)
 
-    def stop(self) -> None:
-        """End all threads, the writer after everything that waits is written. Blocks; not to be called on the loop."""
-        self._writer.stop()
-        self._applier.stop()
+    def stop(self, wait_s: float) -> bool:
+        """End all threads, the writer after all that waits is written; whether the files are free now. Blocks.
+
+        A thread whose disk does not answer is left behind: it dies with the process, and keeps its file until then.
+        """
         self._verifier.stop()
-        self._readers.stop()
+        ended = self._writer.stop(wait_s) and self._applier.stop(wait_s)
+        if ended:
+            self._readers.stop()
+        return ended
 
     # --- inputs ---
 
@@ -177,6 +181,10 @@ class Engine:
         """Answer what is under way, and hand leadership over; ends in `EnginePort.transfer_ended`."""
         await self.rounds.pause()
         self.driver.step(m.Transfer(target))
+
+    def may_try(self, token: int, until_us: int) -> None:
+        """What an external lease source says; see `Node.may_try`."""
+        self.driver.step(m.MayTry(token, until_us))
 
     async def export(self, first: int, max_bytes: int, last: int | None) -> tuple[list[Entry], list[Seal]]:
         """Consecutive entries of the log from `first` on, and their seals; see `LogStore.read`."""

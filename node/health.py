@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .identity import Places
 from .system import Clock
 
 SECOND_US = 1_000_000
@@ -29,9 +30,9 @@ class Health:
     """Ten looks a second at the loop and the write under way, one at the disk (on a thread)."""
 
     def __init__(
-        self, data: Path | None, reserve_bytes: int, disk_timeout_us: int, clock: Clock, port: HealthPort
+        self, places: Places | None, reserve_bytes: int, disk_timeout_us: int, clock: Clock, port: HealthPort
     ) -> None:
-        self._data = data
+        self._places = places
         self._reserve_bytes = reserve_bytes
         self._disk_timeout_us = disk_timeout_us
         self._clock = clock
@@ -64,16 +65,16 @@ class Health:
                 self._port.fatal(f"a write of the log has not returned for {stuck_us // SECOND_US} s")
 
     async def _look_at_disk(self) -> None:
-        if self._data is None:
+        if self._places is None:
             return
-        sizes = await asyncio.get_running_loop().run_in_executor(None, _sizes, self._data)
+        sizes = await asyncio.get_running_loop().run_in_executor(None, _sizes, self._places)
         self.free_bytes, self.log_bytes, self.wal_bytes = sizes
         self._port.room(self.free_bytes > self._reserve_bytes)
 
 
-def _sizes(data: Path) -> tuple[int, int, int]:
-    wal = _size(data / "log.db-wal") + _size(data / "projection.db-wal")
-    return shutil.disk_usage(data).free, _size(data / "log.db"), wal
+def _sizes(places: Places) -> tuple[int, int, int]:
+    wal = sum(_size(path.with_name(f"{path.name}-wal")) for path in (places.log, places.projection))
+    return shutil.disk_usage(places.log.parent).free, _size(places.log), wal
 
 
 def _size(path: Path) -> int:

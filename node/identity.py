@@ -6,6 +6,9 @@
     log.db          the log; the only file whose loss means that this node is lost (*lost-disk-is-a-new-member*)
     projection.db   the fold of the log; made again when it is missing
     lock            held with flock while a process uses the directory
+
+A memory in a program's own process has one file instead, its log, and the others beside it: FILE.identity, FILE.key,
+FILE.digest, FILE.projection, FILE.lock.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakSet
 
 from ..security.keys import KeyFileError, KeyPair, create_seed, load_seed
 from .system import Entropy
@@ -35,6 +39,32 @@ class DirectoryInUse(StartRefused):
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where a node's files lie. `root` is what its owner calls them: a directory, or the log's own file."""
+
+    root: Path
+    identity: Path
+    key: Path
+    digest_key: Path
+    log: Path
+    projection: Path
+    lock: Path
+
+    @staticmethod
+    def inside(directory: Path) -> Places:
+        """The files of a data directory."""
+        names = ("identity.json", "node.key", "digest.key", "log.db", "projection.db", "lock")
+        return Places(directory, *(directory / name for name in names))
+
+    @staticmethod
+    def beside(log: Path) -> Places:
+        """The log's file, and everything else beside it."""
+        names = ("identity", "key", "digest", "projection", "lock")
+        identity, key, digest, projection, lock = (log.with_name(f"{log.name}.{name}") for name in names)
+        return Places(log, identity, key, digest, log, projection, lock)
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What `identity.json` holds. `digest_cluster_id` names the cluster that `digest.key` was made for."""
 
@@ -49,20 +79,26 @@ class Identity:
 class DataDirectory:
     """An opened, locked data directory. Use `DataDirectory.open`; `in_memory` makes one that leaves no trace."""
 
-    def __init__(self, path: Path | None, identity: Identity, key: KeyPair, lock: int | None) -> None:
-        self.path = path
+    def __init__(self, places: Places | None, identity: Identity, key: KeyPair, lock: int | None) -> None:
+        self.places = places
         self.identity = identity
         self.key = key
         self._lock = lock
-        self._digest_secret = _loaded_digest_secret(path)
+        self._digest_secret = _loaded_digest_secret(places)
+        _opened_directories.add(self)
 
     @staticmethod
     def open(path: Path, name: str, cluster: str, entropy: Entropy) -> DataDirectory:
         """Lock the directory, and read or make identity and keys. Raises `StartRefused`, `DirectoryInUse`."""
         path.mkdir(parents=True, exist_ok=True)
-        lock = _lock(path)
+        return DataDirectory.at(Places.inside(path), name, cluster, entropy)
+
+    @staticmethod
+    def at(places: Places, name: str, cluster: str, entropy: Entropy) -> DataDirectory:
+        """The same for files that lie elsewhere, in a folder that exists."""
+        lock = _lock(places)
         try:
-            return _opened(path, name, cluster, entropy, lock)
+            return _opened(places, name, cluster, entropy, lock)
         except KeyFileError as error:
             os.close(lock)
             raise StartRefused(str(error)) from error
@@ -79,12 +115,12 @@ class DataDirectory:
     @property
     def log_path(self) -> str:
         """Where the log lies."""
-        return ":memory:" if self.path is None else str(self.path / "log.db")
+        return ":memory:" if self.places is None else str(self.places.log)
 
     @property
     def projection_path(self) -> str:
         """Where the projection lies."""
-        return ":memory:" if self.path is None else str(self.path / "projection.db")
+        return ":memory:" if self.places is None else str(self.places.projection)
 
     @property
     def founding_share(self) -> bytes:
@@ -104,9 +140,9 @@ class DataDirectory:
 
     def store_digest_secret(self, secret: bytes) -> None:
         """Keep the digest key of this node's cluster."""
-        if self.path is not None:
-            (self.path / "digest.key").unlink(missing_ok=True)
-            create_seed(self.path / "digest.key", secret)
+        if self.places is not None:
+            self.places.digest_key.unlink(missing_ok=True)
+            create_seed(self.places.digest_key, secret)
         self._digest_secret = secret
         self._store(replace(self.identity, digest_cluster_id=self.identity.cluster_id))
 
@@ -117,80 +153,93 @@ class DataDirectory:
             self._lock = None
 
     def _store(self, identity: Identity) -> None:
-        if self.path is not None:
-            _write_identity(self.path, identity)
+        if self.places is not None:
+            _write_identity(self.places.identity, identity)
         self.identity = identity
 
 
-def _opened(path: Path, name: str, cluster: str, entropy: Entropy, lock: int) -> DataDirectory:
-    if (path / "identity.json").exists():
-        identity = _read_identity(path)
-        _refuse_another(path, identity, name, cluster)
-        if not (path / "node.key").exists():
-            raise StartRefused(f"{path / 'node.key'} is missing: without its key this is no longer that node")
-        key = KeyPair(load_seed(path / "node.key"))
+def _opened(places: Places, name: str, cluster: str, entropy: Entropy, lock: int) -> DataDirectory:
+    if places.identity.exists():
+        identity = _read_identity(places)
+        _refuse_another(places, identity, name, cluster)
+        if not places.key.exists():
+            raise StartRefused(f"{places.key} is missing: without its key this is no longer that node")
+        key = KeyPair(load_seed(places.key))
     else:
-        identity, key = _made(path, name, cluster, entropy)
-    return DataDirectory(path, identity, key, lock)
+        identity, key = _made(places, name, cluster, entropy)
+    return DataDirectory(places, identity, key, lock)
 
 
-def _loaded_digest_secret(path: Path | None) -> bytes | None:
-    if path is None or not (path / "digest.key").exists():
+def _loaded_digest_secret(places: Places | None) -> bytes | None:
+    if places is None or not places.digest_key.exists():
         return None
-    return load_seed(path / "digest.key")
+    return load_seed(places.digest_key)
 
 
-def _made(path: Path, name: str, cluster: str, entropy: Entropy) -> tuple[Identity, KeyPair]:
-    if (path / "log.db").exists():
-        raise StartRefused(f"{path} holds a log but no identity.json: restore it, or start with an empty directory")
-    if not (path / "node.key").exists():
-        create_seed(path / "node.key", entropy.bytes(SEED_BYTES))
+def _made(places: Places, name: str, cluster: str, entropy: Entropy) -> tuple[Identity, KeyPair]:
+    if places.log.exists():
+        missing, there = places.identity.name, places.root
+        raise StartRefused(f"{there} holds a log but no {missing}: restore it, or start with an empty directory")
+    if not places.key.exists():
+        create_seed(places.key, entropy.bytes(SEED_BYTES))
     identity = Identity(entropy.bytes(NODE_ID_BYTES).hex(), name, cluster)
-    _write_identity(path, identity)
-    return identity, KeyPair(load_seed(path / "node.key"))
+    _write_identity(places.identity, identity)
+    return identity, KeyPair(load_seed(places.key))
 
 
-def _refuse_another(path: Path, identity: Identity, name: str, cluster: str) -> None:
+def _refuse_another(places: Places, identity: Identity, name: str, cluster: str) -> None:
     if (identity.name, identity.cluster) != (name, cluster):
         there, here = f"{identity.name} of {identity.cluster}", f"{name} of {cluster}"
-        raise StartRefused(f"{path} is the directory of node {there}, this node is told to be {here}")
+        raise StartRefused(f"{places.root} is the directory of node {there}, this node is told to be {here}")
 
 
-def _lock(path: Path) -> int:
-    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _lock(places: Places) -> int:
+    lock = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(lock)
-        raise DirectoryInUse(f"{path} is in use by process {holder}") from error
+        raise DirectoryInUse(f"{places.root} is in use by process {holder}") from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
 
 
-def _read_identity(path: Path) -> Identity:
+def _read_identity(places: Places) -> Identity:
     try:
-        fields = cast(dict[str, Any], json.loads((path / "identity.json").read_text()))
+        fields = cast(dict[str, Any], json.loads(places.identity.read_text()))
         identity = Identity(**fields)
     except (ValueError, TypeError) as error:
-        raise StartRefused(f"{path / 'identity.json'} cannot be read: {error}") from error
+        raise StartRefused(f"{places.identity} cannot be read: {error}") from error
     if identity.format != FORMAT:
-        raise StartRefused(f"{path} has format {identity.format}; this version reads format {FORMAT}")
+        raise StartRefused(f"{places.root} has format {identity.format}; this version reads format {FORMAT}")
     return identity
 
 
 def _write_identity(path: Path, identity: Identity) -> None:
     """Atomically: a crash leaves the old file or the new one."""
-    temporary = path / "identity.json.new"
+    temporary = path.with_name(f"{path.name}.new")
     with temporary.open("w") as file:
         json.dump(asdict(identity), file, indent=2)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path / "identity.json")
-    directory = os.open(path, os.O_RDONLY)
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+_opened_directories: WeakSet[DataDirectory] = WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """A forked child inherits the descriptor, and with it the lock: it must not outlive the parent's use of it."""
+    for directory in list(_opened_directories):
+        directory.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

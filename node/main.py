@@ -98,7 +98,9 @@ class Process:
         settings = Settings.model_validate(config.model_dump(include=set(Settings.model_fields)))
         self._node = Node(settings, self._transport, SystemClock(), entropy, self._on_fatal)
         self._transport.attach(Identity(config.cluster, self._node.node_id))
-        self._server = Server(self._node, config.cluster, config.bind, server_credentials(config.tls))
+        self._server = Server(
+            self._node, config.cluster, config.bind, self._transport.heard, server_credentials(config.tls)
+        )
         self._probes = Probes(self._node, self._node.metrics.exposition)
 
     async def run(self) -> int:

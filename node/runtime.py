@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from ..log.configuration import Configuration
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
 from ..log.errors import LogError
 from ..log.seal import Seal
@@ -47,6 +48,8 @@ from .verifier import check_size
 ANONYMOUS = "anonymous"
 REROUTE_PAUSE_S = 0.02
 FOUNDING_CHECK_S = 1.0
+STOP_WAIT_S = 30.0
+DEAD_WAIT_S = 1.0
 READY_AGE_LIMIT_US = 2 * SECOND_US
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
@@ -79,7 +82,7 @@ class Node:
         self._gate = Gate(settings.limits.waiting_commands, settings.limits.waiting_bytes)
         port = HealthPort(self._stuck_us, self._on_room, self._fatal)
         disk_timeout_us = settings.timings.disk_timeout_ms * MILLISECOND_US
-        self._health = Health(settings.data, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
+        self._health = Health(settings.places, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
         self.metrics = Metrics(self.status, lambda: self._health.wal_bytes)
         self._condition = "starting"
         self._dead = ""
@@ -101,7 +104,7 @@ class Node:
         self._spawn(self._begin())
 
     async def stop(self) -> None:
-        """Answer who waits, write what waits, end the threads, close the files and the transport."""
+        """Answer who waits, write what waits, end the threads, close transport and files (not those of a disk that hangs)."""
         self._draining = True
         self._condition, self._stopped = "stopped", True
         for task in self._tasks:
@@ -111,10 +114,12 @@ class Node:
             engine.lose("the node stops")
             self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
             self._wake()
-            await asyncio.to_thread(engine.stop)
+        ended = engine is None or await asyncio.to_thread(engine.stop, DEAD_WAIT_S if self._dead else STOP_WAIT_S)
+        await self._transport.close()
+        if not ended:
+            return
         if opened is not None:
             await asyncio.to_thread(close_files, opened)
-        await self._transport.close()
         self._directory.close()
 
     async def drain(self, timeout_us: int) -> None:
@@ -184,12 +189,19 @@ class Node:
         await asyncio.to_thread(self._directory.join_cluster, found.cluster_id)
         if isinstance(found, Founded):
             await asyncio.to_thread(self._directory.store_digest_secret, found.digest_secret)
-            self._members.adopt(found.configuration)
-            self._run(opened).found(found.configuration)
+        engine = self._run(opened)
+        if found.configuration is not None and self._is_voter(found.configuration):
+            engine.found(found.configuration)
         else:
             self._members.adopt(found.configuration)
-            self._run(opened)
         self._spawn(self._watch_founding(found))
+
+    def _is_voter(self, configuration: Configuration) -> bool:
+        """Whether this very node counts there. A first member that came late to its founding can grant from the start:
+        it has never promised nor acknowledged anything, and the others may need it before the first entry reaches it.
+        """
+        member = configuration.member(self.node_id)
+        return member is not None and member.voting and member.public_key == self._directory.key.public_key
 
     async def _watch_founding(self, found: Founded | Joined) -> None:
         """Until the first entry has come: was the cluster founded by other members than those this node saw?"""
@@ -419,6 +431,11 @@ class Node:
 
     # --- leadership ---
 
+    def may_try(self, token: int, until_us: int) -> None:
+        """An external lease source lets this node try for an epoch above `token` until `until_us` (elapsed clock)."""
+        if self._engine is not None:
+            self._engine.may_try(token, until_us)
+
     async def transfer(self, target: str | None = None) -> str:
         """Hand leadership over, to member `target` or to the most advanced; empty when it was, else why it was not."""
         if self._engine is None:
@@ -532,9 +549,11 @@ class _Path:
 
 
 def _directory(settings: Settings, entropy: Entropy) -> DataDirectory:
-    if settings.data is None:
+    places = settings.places
+    if places is None:
         return DataDirectory.in_memory(settings.name, settings.cluster, entropy)
-    return DataDirectory.open(settings.data, settings.name, settings.cluster, entropy)
+    places.log.parent.mkdir(parents=True, exist_ok=True)
+    return DataDirectory.at(places, settings.name, settings.cluster, entropy)
 
 
 def _first_id(submission: Submission) -> str:

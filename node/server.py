@@ -1,5 +1,4 @@
 """The gRPC side of a node: thin services that turn calls into values, and values into answers."""
-# ruff: noqa: N802 - gRPC names methods as the .proto files do
 
 from __future__ import annotations
 
@@ -296,9 +295,16 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 class ReplicationService(replication_pb2_grpc.ReplicationServicer):
     """`veridical.v1.Replication`: what other members have to say comes in here; answers leave on our own streams."""
 
-    def __init__(self, node: Served, cluster: str) -> None:
+    def __init__(self, node: Served, cluster: str, heard: Callable[[str], None]) -> None:
         self._node = node
         self._cluster = cluster
+        self._heard = heard
+        self._streams: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """End all streams: no peer ends one by itself."""
+        for stream in self._streams:
+            stream.cancel()
 
     async def Exchange(
         self, request_iterator: AsyncIterator[replication_pb2.Parcel], context: Context
@@ -308,14 +314,26 @@ class ReplicationService(replication_pb2_grpc.ReplicationServicer):
         sender = await self._greeted(await anext(parcels, None), context)
         mine = replication_pb2.Greeting(cluster=self._cluster, node=self._node.node_id, receiver=sender)
         yield replication_pb2.Parcel(greeting=mine)
-        receive = self._node.receive
+        self._heard(sender)
+        receiving = asyncio.ensure_future(self._receive(sender, parcels))
+        self._streams.add(receiving)
         try:
-            async for parcel in parcels:
-                for message in parcel.messages:
-                    receive(sender, wire.decode(message))
+            await receiving
+        except asyncio.CancelledError:
+            if not receiving.cancelled():
+                raise
         except wire.Malformed as error:
             _log.warning("malformed message", peer=sender, reason=str(error))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            receiving.cancel()
+            self._streams.discard(receiving)
+
+    async def _receive(self, sender: str, parcels: AsyncIterator[replication_pb2.Parcel]) -> None:
+        receive = self._node.receive
+        async for parcel in parcels:
+            for message in parcel.messages:
+                receive(sender, wire.decode(message))
 
     async def _greeted(self, first: replication_pb2.Parcel | None, context: Context) -> str:
         """Who speaks; ends the stream when it means another cluster or another node."""
@@ -332,16 +350,25 @@ class ReplicationService(replication_pb2_grpc.ReplicationServicer):
 
 
 class Server:
-    """The gRPC server of one node. `address` is where it listens (host:port; port 0 chooses one)."""
+    """The gRPC server of one node. `address` is where it listens (host:port; port 0 chooses one).
+
+    `heard` is told of every member that dials in.
+    """
 
     def __init__(
-        self, node: Served, cluster: str, address: str, credentials: grpc.ServerCredentials | None = None
+        self,
+        node: Served,
+        cluster: str,
+        address: str,
+        heard: Callable[[str], None],
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         self._closing = asyncio.Event()
+        self._replication = ReplicationService(node, cluster, heard)
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
         memory_pb2_grpc.add_MemoryServicer_to_server(MemoryService(node, self._closing), self._server)
         admin_pb2_grpc.add_AdminServicer_to_server(AdminService(node), self._server)
-        replication_pb2_grpc.add_ReplicationServicer_to_server(ReplicationService(node, cluster), self._server)
+        replication_pb2_grpc.add_ReplicationServicer_to_server(self._replication, self._server)
         serve_health(node, SERVICES, self._server)
         names = (*SERVICES, HEALTH, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
@@ -354,6 +381,7 @@ class Server:
     async def stop(self, grace_s: float) -> None:
         """Accept no new calls, answer those under way within `grace_s`, end the streams."""
         self._closing.set()
+        self._replication.close()
         await self._server.stop(grace_s)
 
     def _listen(self, address: str, credentials: grpc.ServerCredentials | None) -> int:

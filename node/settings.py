@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..log.entry import COMMAND_BYTES_LIMIT, COMMANDS_PER_ENVELOPE_LIMIT, ENVELOPE_BYTES_LIMIT
 from ..replication.settings import Settings as CoreSettings
+from .identity import Places
 
 MILLISECOND_US = 1000
 SECOND_US = 1_000_000
@@ -70,12 +71,16 @@ class Settings(BaseModel):
     cluster: str = Field(default="veridical", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
     data: Path | None = None
     """The data directory; None keeps everything in memory, and it ends with the process."""
+    file: Path | None = None
+    """For a memory in a program's own process, instead of `data`: the log's file, with all other files beside it."""
     endpoint: str = "127.0.0.1:7400"
     """Where the other members and clients reach this node."""
     peers: dict[str, str] = Field(default_factory=dict)
     write_quorum: int | None = None
     lease_reads: bool = False
     """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); else they are strong reads."""
+    external_lease: bool = False
+    """Whether a lease source outside decides who may try to lead; `Node.may_try` passes on what it says."""
     timings: Timings = Timings()
     limits: Limits = Limits()
 
@@ -84,6 +89,13 @@ class Settings(BaseModel):
         if self.peers and self.name not in self.peers:
             raise ValueError(f"peers must name this node too: {self.name} is not among {sorted(self.peers)}")
         return self
+
+    @property
+    def places(self) -> Places | None:
+        """Where the files lie; None for a node without files."""
+        if self.file is not None:
+            return Places.beside(self.file)
+        return None if self.data is None else Places.inside(self.data)
 
     @property
     def core(self) -> CoreSettings:
@@ -100,4 +112,5 @@ class Settings(BaseModel):
             append_bytes=self.limits.batch_bytes,
             tail_bytes=self.limits.tail_bytes,
             lease_reads=self.lease_reads,
+            external_lease=self.external_lease,
         )

@@ -97,12 +97,13 @@ class Writer:
             self._queue.get()
         self._open.set()
 
-    def stop(self) -> None:
-        """Write what waits, then end the thread. Blocks; not to be called on the loop."""
+    def stop(self, wait_s: float) -> bool:
+        """Write what waits, then end the thread; whether it did in time. Blocks; not to be called on the loop."""
         if not self._open.is_set():
             self.reopen()
         self._queue.put(Order.STOP)
-        self._thread.join()
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:
@@ -277,11 +278,12 @@ class Applier:
         self._queue.put(_Work(work, future))
         return future
 
-    def stop(self) -> None:
-        """End the thread after the transaction under way. Blocks; not to be called on the loop."""
+    def stop(self, wait_s: float) -> bool:
+        """End the thread after the transaction under way; whether it did in time. Blocks."""
         self._stopping = True
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

@@ -122,6 +122,7 @@ class Peer:
         self._member = member
         self._jitter = jitter
         self._outbox = Outbox()
+        self._hurry = asyncio.Event()
         self._submissions: SubmissionStream | None = None
         self.channel = open_channel(endpoint, credentials)
         self._task = asyncio.get_running_loop().create_task(self._stay_connected())
@@ -129,6 +130,10 @@ class Peer:
     def send(self, message: Message) -> None:
         """See `Transport.send`."""
         self._outbox.put(message)
+
+    def hurry(self) -> None:
+        """The peer was heard from: there is no need to wait before the next attempt to reach it."""
+        self._hurry.set()
 
     def submissions(self) -> SubmissionStream:
         """The open stream for relayed submissions, opened anew when it broke."""
@@ -153,7 +158,10 @@ class Peer:
             if asyncio.get_running_loop().time() - started > BACKOFF_LAST_S:
                 backoff_s = BACKOFF_FIRST_S
             _log.debug("peer stream ended", peer=self._member, endpoint=self.endpoint, reason=reason)
-            await asyncio.sleep(backoff_s * (0.5 + self._jitter.random()))
+            self._hurry.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(backoff_s * (0.5 + self._jitter.random())):
+                    await self._hurry.wait()
             backoff_s = min(2 * backoff_s, BACKOFF_LAST_S)
 
     async def _connect_once(self) -> str:
@@ -229,6 +237,12 @@ class GrpcTransport:
         peer = self._reach(member)
         if peer is not None:
             peer.send(message)
+
+    def heard(self, member: str) -> None:
+        """That member has just dialed this node, and so can be dialed."""
+        peer = self._peers.get(member)
+        if peer is not None:
+            peer.hurry()
 
     async def relay(self, member: str, submission: Submission) -> SubmitResult:
         """See `Transport`."""

@@ -24,10 +24,15 @@ class ProjectionFull(ProjectionError):
     """There is no room on the disk. The batch left no trace; it may be folded again once there is."""
 
 
+class SnapshotRevoked(ProjectionError):
+    """The read held its state for so long that the write-ahead log could not be emptied. Ask again."""
+
+
 class FoldOrder(ProjectionError):
     """The entries do not follow what was folded: a bug of the caller, or the projection of another history."""
 
 
+_REVOCATION = frozenset({sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_ABORT})
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -38,6 +43,8 @@ def translated(file: str) -> Generator[None]:
         yield
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)  # missing when Python itself found the mistake
+        if code is not None and code & 0xFF in _REVOCATION:
+            raise SnapshotRevoked(f"{file}: {error}") from error
         if code is not None and code & 0xFF in _DAMAGE:
             raise ProjectionDamaged(file, str(error)) from error
         if code is not None and code & 0xFF == sqlite3.SQLITE_FULL:

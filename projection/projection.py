@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
+from weakref import WeakSet
 
 import msgpack
 
@@ -47,6 +48,9 @@ class Projection:
         self.started_over = started_over
         self._database = database
         self._connection = connection
+        self._readers: WeakSet[Reader] = WeakSet()
+        self._blocking: dict[Reader, int] = {}
+        self._checkpoint_at_bytes = WAL_BYTES_LIMIT
         self._begin()
 
     @staticmethod
@@ -89,7 +93,7 @@ class Projection:
 
     @property
     def state(self) -> HotState:
-        """The writer's own state, for decisions made on the thread that applies; another object after `apply` has failed."""
+        """The writer's own state, for decisions on the thread that applies; another object after `apply` has failed."""
         return self._state
 
     @property
@@ -130,19 +134,24 @@ class Projection:
 
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time."""
-        return Reader(self._database.reader(), self._database.path)
+        reader = Reader(self._database.reader(), self._database.path)
+        self._readers.add(reader)
+        return reader
 
     def findings(self) -> Iterator[Finding]:
         """What is wrong with the file, while it is looked for; nothing when all is well. `apply` waits meanwhile."""
-        connection = self._database.inspector()
-        try:
-            connection.execute("BEGIN")
-            yield from findings(connection)
-        finally:
-            connection.close()
+        return _inspected(self._database)
+
+    @staticmethod
+    def inspect(path: str | Path) -> Iterator[Finding]:
+        """`findings` of a file that nobody needs to have opened. A file that is not there has nothing wrong."""
+        database = Database(path)
+        return _inspected(database) if database.exists else iter(())
 
     def close(self) -> None:
-        """Give the file back. Readers are closed by whoever took them."""
+        """Give the file back, and take it from the readers; closing twice is allowed."""
+        for reader in self._readers:
+            reader.close()
         self._connection.close()
         self._database.close()
 
@@ -170,22 +179,37 @@ class Projection:
         """Empty the write-ahead log once it is too long, waiting a little for the readers that still need it.
 
         SQLite's own checkpoints never wait, so that readers in turn, of which one is always reading, would let it grow.
+        A snapshot that stood in the way last time, and still does after as much again was written, is revoked.
         """
-        if self._database.wal_bytes <= WAL_BYTES_LIMIT:
+        if self._database.wal_bytes <= self._checkpoint_at_bytes:
             return
+        for reader, snapshot in self._blocking.items():
+            reader.revoke(snapshot)
+        if self._emptied_journal():
+            self._blocking = {}
+            self._checkpoint_at_bytes = WAL_BYTES_LIMIT
+        else:
+            self._blocking = {reader: reader.open_snapshot for reader in self._readers if reader.open_snapshot}
+            self._checkpoint_at_bytes = self._database.wal_bytes + WAL_BYTES_LIMIT
+
+    def _emptied_journal(self) -> bool:
         self._connection.execute(f"PRAGMA busy_timeout={CHECKPOINT_WAIT_MS}")
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        return busy == 0
 
 
 def _records_of(items: Sequence[Any]) -> Iterator[bytes]:
     """The records that an entry's events name: the second field of most events is one."""
     for item in items:
-        for event in item[1:] if isinstance(item, list) else ():
-            if isinstance(event, list) and len(event) > 1 and isinstance(event[1], bytes):
-                yield event[1]
+        for event in cast("list[Any]", item[1:] if isinstance(item, list) else ()):
+            match event:
+                case [str(), bytes(id), *_]:
+                    yield id
+                case _:
+                    pass
 
 
 def _evolve(workspace: Workspace, entry: Entry, items: Sequence[Any]) -> None:
@@ -204,6 +228,17 @@ def _evolve(workspace: Workspace, entry: Entry, items: Sequence[Any]) -> None:
 
 
 _unpack: Final = cast(Callable[[bytes], Any], msgpack.unpackb)
+
+
+def _inspected(database: Database) -> Iterator[Finding]:
+    connection = database.inspector()
+    try:
+        connection.execute("BEGIN")
+        yield from findings(connection)
+    except sqlite3.DatabaseError as error:
+        yield Finding("file", str(error))
+    finally:
+        connection.close()
 
 
 def _unusable(database: Database) -> str:

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
-import msgpack
-
 from ..log.entry import Position
 from ..memory.digest import BUCKETS, DIGEST_BYTES
 from ..memory.errors import Invalid, TooLarge
@@ -36,10 +34,10 @@ from .answers import (
     Records,
     ScopeRecords,
 )  # fmt: skip
-from .errors import translated
+from .errors import SnapshotRevoked, translated
 from .filters import Conditions
 from .recall import Search
-from .rows import pack, past_of, record_of, unpack
+from .rows import Standing, pack, past_of, record_of, unpack
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
 from .state import StoredState
@@ -58,6 +56,9 @@ class Reader(StoredState):
         super().__init__(connection)
         self._file = file
         self._depth = 0
+        self._snapshots = 0
+        self._revoked = False
+        self._known_standing: Standing | None = None
 
     def close(self) -> None:
         """Give the connection back."""
@@ -68,14 +69,47 @@ class Reader(StoredState):
         """All that is asked inside is answered from one state. Keep it short: the write-ahead log grows meanwhile."""
         with translated(self._file):
             if self._depth == 0:
-                self._connection.execute("BEGIN")
+                self._begin()
             self._depth += 1
             try:
                 yield
+                if self._revoked:
+                    raise SnapshotRevoked(f"{self._file}: the state was held for too long")
             finally:
                 self._depth -= 1
                 if self._depth == 0:
-                    self._connection.execute("ROLLBACK")
+                    self._end()
+
+    @property
+    def open_snapshot(self) -> int:
+        """The number of the snapshot that is open now, 0 when none is. May be asked from any thread."""
+        return self._snapshots if self._depth else 0
+
+    def revoke(self, snapshot: int) -> None:
+        """Take that snapshot away from whoever holds it: the read ends in `SnapshotRevoked`. From any thread."""
+        if self.open_snapshot == snapshot:
+            self._revoked = True
+            self._connection.interrupt()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def standing(self) -> Standing:
+        """Where the fold stands; within a snapshot it is read once."""
+        if not self._depth:
+            return super().standing()
+        if self._known_standing is None:
+            self._known_standing = super().standing()
+        return self._known_standing
+
+    def _begin(self) -> None:
+        self._revoked = False
+        self._snapshots += 1
+        self._known_standing = None
+        self._connection.execute("BEGIN")
+
+    def _end(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     @property
     def applied(self) -> Position:
@@ -243,10 +277,10 @@ class Reader(StoredState):
         """
         with self.snapshot():
             standing = self.standing()
-            state = sha256(b"".join(self.buckets()[1]) + _packer.pack_array_header(4))
-            state.update(_packer.pack_array_header(self._count("command")))
+            state = sha256(b"".join(self.buckets()[1]) + _array_header(4))
+            state.update(_array_header(self._count("command")))
             for id, outcome in self._connection.execute("SELECT id, outcome FROM command ORDER BY id"):
-                state.update(_packer.pack_array_header(2) + pack(id) + outcome)
+                state.update(_array_header(2) + pack(id) + outcome)
             settings = [(name, unpack(value)) for name, value in self._connection.execute(_SETTINGS)]
             state.update(pack(settings) + pack(standing.window) + pack(standing.time_us))
             return state.digest()
@@ -255,7 +289,6 @@ class Reader(StoredState):
         return self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
 
-_packer: Final = msgpack.Packer()
 _SETTINGS: Final = "SELECT name, value FROM setting ORDER BY name"
 _PAGE: Final = """
 SELECT content.body FROM record JOIN content ON content.number = record.number
@@ -266,6 +299,13 @@ SELECT content.body FROM record JOIN content ON content.number = record.number
 WHERE NOT record.pinned AND (record.expiry_us <= ? OR record.support < ? AND record.confidence_ppm < ?)
 ORDER BY record.number
 """
+
+
+def _array_header(items: int) -> bytes:
+    """How msgpack begins an array of so many items, in the shortest form."""
+    if items < 1 << 4:
+        return bytes([0x90 | items])
+    return b"\xdc" + items.to_bytes(2, "big") if items < 1 << 16 else b"\xdd" + items.to_bytes(4, "big")
 
 
 def _page_size(limit: int) -> int:

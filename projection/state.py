@@ -23,7 +23,7 @@ from .rows import (
     witness_of,
 )  # fmt: skip
 
-HOT_RECORDS_LIMIT = 16_384
+HOT_RECORDS_LIMIT = 4_096
 STANDING = "standing"
 
 

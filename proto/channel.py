@@ -11,7 +11,8 @@ MESSAGE_BYTES_LIMIT: Final = 16 << 20
 """The largest message of any stream: an envelope at its limit, or a batch of entries, with room for their frames."""
 
 RECONNECT_FIRST_MS: Final = 50
-RECONNECT_LAST_MS: Final = 1000
+RECONNECT_LAST_MS: Final = 250
+CONNECT_TIMEOUT_MS: Final = 1000
 KEEPALIVE_MS: Final = 10_000
 KEEPALIVE_ANSWER_MS: Final = 3_000
 PING_INTERVAL_MS: Final = 1_000
@@ -26,10 +27,10 @@ CHANNEL_OPTIONS: Final = (
     # A connection belongs to one channel, so that closing the channel closes it and a fork leaves nothing behind.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", RECONNECT_FIRST_MS),
-    ("grpc.min_reconnect_backoff_ms", RECONNECT_LAST_MS),
+    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", RECONNECT_LAST_MS),
     # Names are looked up again at every attempt: an address may change with every restart of a container.
-    ("grpc.dns_min_time_between_resolutions_ms", RECONNECT_LAST_MS),
+    ("grpc.dns_min_time_between_resolutions_ms", CONNECT_TIMEOUT_MS),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_ANSWER_MS),
     ("grpc.enable_http_proxy", 0),

@@ -33,6 +33,7 @@ class Candidacy:
         self.ended = ""
         self.epoch = 0
         self.released_epoch = 0
+        self.is_split = False
         self.asked_at_us = kernel.now_us
         self.deadline_us = kernel.now_us + kernel.settings.candidacy_us
         self.grants: dict[str, Position] = {}
@@ -159,6 +160,8 @@ class Candidacy:
         if self.phase == "prepare" and refusal.promised_epoch > self.epoch:
             self.above_epoch = max(self.above_epoch, refusal.promised_epoch)
             self.give_up("epoch")
+        elif self.phase == "prepare" and refusal.promised_epoch == self.epoch:
+            self.is_split = True
 
     # --- adoption ---
 
@@ -277,6 +280,8 @@ class Candidacy:
             return
         if kernel.now_us >= self.deadline_us or kernel.full:
             self.give_up("time")
+        elif self.is_split and kernel.now_us >= self.asked_at_us + kernel.settings.retry_us:
+            self.give_up("split")
         elif kernel.now_us >= self.asked_at_us + self._pause_us:
             self._ask_probe() if self.phase == "probe" else self._ask_prepare()
             if self.fetch and kernel.now_us >= self.fetched_at_us + 2 * kernel.settings.retry_us:

@@ -213,7 +213,7 @@ class ReadBarriers:
         kernel = self.kernel
         kernel.rule("quorum-read")
         wait.request, wait.asked_at_us = kernel.request(), kernel.now_us
-        for peer in self._everyone(wait) - {kernel.me.node}:
+        for peer in sorted(self._everyone(wait) - {kernel.me.node}):
             kernel.send(peer, QuorumQuery(wait.request))
         if kernel.is_whole and kernel.configuration and kernel.is_voter:
             self._note_state(wait, kernel.me.node, self.own_state(wait.request))

@@ -492,6 +492,7 @@ class Replica:
         if candidacy.ended:
             self.seen_epoch = max(self.seen_epoch, candidacy.above_epoch)
             self.candidacy = None
+            self.election_at_us = self._next_election_us()
 
     def _leader_to_ask(self) -> str:
         leader = self.follower.leader

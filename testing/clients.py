@@ -15,6 +15,7 @@ from ..replication.messages import ReadMode
 from .clocks import WALL_START_US
 from .linearizability import FOREVER, Operation
 from .notary import public_key, signature
+from .profiles import Profile
 from .requests import Elsewhere, Query, Reply, Submission, Value, Written
 from .world import MILLISECOND, SECOND
 
@@ -27,7 +28,8 @@ TOPICS = 8
 THINK_US = (20 * MILLISECOND, 120 * MILLISECOND)
 ANSWER_TIMEOUT_US = 600 * MILLISECOND
 GIVE_UP_US = 4 * SECOND
-READ_TIMEOUT_US = 700 * MILLISECOND
+READ_TIMEOUT_US = 400 * MILLISECOND
+READ_PATIENCE_US = 500 * MILLISECOND
 WRITE_CHANGES_REGISTER = frozenset({"asserted", "superseded"})
 
 Command = tuple[str, commands.Body]
@@ -81,14 +83,14 @@ class Records:
 class Client:
     """One agent: one thing at a time, as fast as it thinks."""
 
-    def __init__(self, cluster: Cluster, name: str, records: Records, modes: Sequence[ReadMode]) -> None:
+    def __init__(self, cluster: Cluster, name: str, records: Records, profile: Profile) -> None:
         self._cluster = cluster
         self._world = cluster.world
         self._choices = cluster.world.stream(f"client/{name}")
         self._name = name
         self._key = public_key(name)
         self._records = records
-        self._modes = modes
+        self._profile = profile
         self._favourite = cluster.first_members[0]
         self._session_index = 0
         self._written = 0
@@ -106,10 +108,13 @@ class Client:
     def _act(self) -> None:
         if self._stopped:
             return
-        if self._choices.random() < 0.55:
-            self._write()
-        else:
+        if self._choices.random() < self._profile.reading:
             self._read()
+        else:
+            self._write()
+
+    def _someone(self) -> str:
+        return self._choices.choice(list(self._cluster.hosts))
 
     # --- writing ---
 
@@ -184,7 +189,7 @@ class Client:
 
     def _try_again(self, write: Write, leader: str | None) -> None:
         write.attempt += 1
-        self._favourite = leader or self._choices.choice(sorted(self._cluster.hosts))
+        self._favourite = leader or self._someone()
         if self._stopped or self._world.now_us - write.began_us > GIVE_UP_US:
             self._cluster.checks.checked.count("writes of unknown outcome")
             write.given_up = True
@@ -207,9 +212,9 @@ class Client:
     # --- reading ---
 
     def _read(self) -> None:
-        register, mode = self._choices.randrange(REGISTERS), self._choices.choice(self._modes)
+        register, mode = self._choices.randrange(REGISTERS), self._choices.choice(self._profile.modes)
         query = Query(mode, register_id(register), READ_TIMEOUT_US, self._session_index)
-        node = self._favourite if self._choices.random() < 0.4 else self._choices.choice(sorted(self._cluster.hosts))
+        node = self._favourite if self._choices.random() < self._profile.loyalty else self._someone()
         self._reading += 1
         number, began_us, known = self._reading, self._world.now_us, self._cluster.checks.history.length
 
@@ -221,7 +226,7 @@ class Client:
                 self._read_ended(register, query, began_us, reply)
 
         self._cluster.query(self._name, node, query, heard)
-        self._world.after(READ_TIMEOUT_US * 2, lambda: self._read_late(number))
+        self._world.after(READ_PATIENCE_US, lambda: self._read_late(number))
 
     def _read_late(self, number: int) -> None:
         if number == self._reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..log.configuration import Configuration, founding
@@ -21,7 +21,10 @@ NAME = "simulated"
 
 
 class Cluster:
-    """All hosts by id. `settings` are those of every replica, `write_quorum` None for the majority."""
+    """All hosts by id. `settings` are those of every replica, `write_quorum` None for the majority.
+
+    An `ambush` awaits every process that begins to lead.
+    """
 
     def __init__(
         self, world: World, size: int, settings: Settings, rules: Tally, faults_seen: Tally, write_quorum: int | None,
@@ -38,6 +41,7 @@ class Cluster:
         self._write_quorum = write_quorum
         self._clock_choices = world.stream("clocks")
         self.largest_rate_ppm = rate_ppm
+        self.ambush: Callable[[Process], None] | None = None
         self.hosts: dict[str, Host] = {}
         for id in self.first_members:
             self.add_host(id, is_first=True)
@@ -88,6 +92,11 @@ class Cluster:
         for host in self.hosts.values():
             if host.id != id and host.running and (id, host.id) not in severed and (host.id, id) not in severed:
                 yield host
+
+    def leader_begins(self, process: Process) -> None:
+        """A process has been granted an epoch."""
+        if self.ambush is not None:
+            self.ambush(process)
 
     # --- messages ---
 

@@ -18,6 +18,7 @@ from .world import MILLISECOND, SECOND
 if TYPE_CHECKING:
     from .cluster import Cluster
     from .host import Host
+    from .process import Process
 
 FIRST_FAULT_US = 1_500 * MILLISECOND
 HOUR_US = 3600 * SECOND
@@ -49,6 +50,7 @@ class Faults:
             "lost projection": self._lost_projection,
             "leader cut off": self._leader_cut_off,
             "leader cut off in transfer": self._leader_cut_off_in_transfer,
+            "new leaders cut off": self._new_leaders_cut_off,
             "split": self._split,
             "one-way partition": self._one_way,
             "lossy network": lambda: self._weather(Weather(loss=0.15)),
@@ -57,13 +59,16 @@ class Faults:
             "slow link": self._slow_link,
             "pause": lambda: self._pause(self._someone(), 50, 1_500),
             "leader paused beyond its lease": lambda: self._pause(self._leader(), 700, 3_000),
+            "leader paused and cut off": self._leader_paused_and_cut_off,
+            "leader paused with writes under way": self._leader_paused_with_writes_under_way,
             "pause between effects": self._pause_between_effects,
             "slow fold": self._slow_fold,
             "slow disk": self._slow_disk,
             "stalled disk": self._stalled_disk,
             "full disk": self._full_disk,
             "bit rot": self._bit_rot,
-            "wiped disk": self._wiped_disk,
+            "wiped disk": lambda: self._wipe(self._someone()),
+            "wiped disk while another lags": self._wiped_disk_while_another_lags,
             "clock rate": self._clock_rate,
             "wall clock step": self._wall_clock_step,
             "machine suspended": self._machine_suspended,
@@ -79,6 +84,7 @@ class Faults:
     def stop(self) -> None:
         """No more faults."""
         self._stopped = True
+        self._cluster.ambush = self._operator.ambush = None
 
     def _next(self) -> None:
         if self._stopped:
@@ -134,15 +140,16 @@ class Faults:
         return True
 
     def _crash_after_a_grant(self) -> bool:
-        """Somebody grants an epoch, dies at once, and is back before the candidates have gone away."""
-        host = self._someone()
-        if host is None or host.process is None:
-            return False
-        process = host.process
-        process.dies_after_granting = True
-        self._keep_starting(host, 12)
+        """An election in which everybody who grants an epoch dies at once, and is soon back."""
         leader = self._cluster.leader
-        return leader is not None and leader.host is not host and self._leader_cut_off()
+        if leader is None:
+            return False
+        leader.host.crash()
+        for host in self._cluster.hosts.values():
+            if host.process is not None and self._choices.random() < 0.7:
+                host.process.dies_after_granting = True
+            self._keep_starting(host, 12)
+        return True
 
     def _keep_starting(self, host: Host, times: int) -> None:
         host.start()
@@ -188,6 +195,28 @@ class Faults:
         if host is None or host.is_paused:
             return False
         host.pause(self._duration_us(low_ms, high_ms))
+        return True
+
+    def _leader_paused_and_cut_off(self) -> bool:
+        """Clients reach the leader when it goes on, the next leader's messages do not."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        self._network.isolate([leader.me], [id for id in self._cluster.hosts if id != leader.me])
+        self._mend_later(1_500, 3_000)
+        return self._pause(leader.host, 600, 1_400)
+
+    def _leader_paused_with_writes_under_way(self) -> bool:
+        """One follower has the leader's last entries on their way to a stuck disk, the others never get them."""
+        leader = self._cluster.leader
+        followers = [id for id in sorted(self._cluster.configuration.voters) if leader and id != leader.me]
+        if leader is None or not followers:
+            return False
+        stuck = self._cluster.hosts[self._choices.choice(followers)]
+        self._network.sever([leader.me], [id for id in followers if id != stuck.id])
+        self._for_a_while(stuck, "is_stalled", 680, 900)
+        self._world.after(self._duration_us(20, 120), lambda: leader.host.pause(self._duration_us(900, 1_500)))
+        self._mend_later(300, 500)
         return True
 
     def _pause_between_effects(self) -> bool:
@@ -238,6 +267,19 @@ class Faults:
         leader.feed(Transfer(None))
         self._world.after(self._choices.randint(500, 4_000), self._leader_cut_off)
         return True
+
+    def _new_leaders_cut_off(self) -> bool:
+        """For some seconds every new leader soon loses some of the others, and has hardly spread its first entries."""
+        self._cluster.ambush = self._cut_off_soon
+        self._world.after(self._duration_us(2_500, 6_000), lambda: setattr(self._cluster, "ambush", None))
+        return self._leader_cut_off()
+
+    def _cut_off_soon(self, process: Process) -> None:
+        others = [id for id in self._cluster.hosts if id != process.me]
+        lost = self._choices.sample(others, self._choices.randint(len(others) // 2, len(others)))
+        self._network.mend()
+        self._world.after(self._choices.randint(500, 8_000), lambda: self._network.isolate([process.me], lost))
+        self._mend_later(2_000, 4_000)
 
     def _split(self) -> bool:
         places = self._places()
@@ -320,14 +362,31 @@ class Faults:
             self._restart_later(host)
         return True
 
-    def _wiped_disk(self) -> bool:
+    def _wipe(self, host: Host | None) -> bool:
         """*lost-disk-is-a-new-member*: the machine comes back empty, under a new id, and the old id is removed."""
-        host = self._someone()
         if host is None or host.id not in self._cluster.configuration.voters or not self._may_lose_one_more():
             return False
         host.wipe()
         self._enter_new_member()
         self._operator.remove(host.id)
+        return True
+
+    def _wiped_disk_while_another_lags(self) -> bool:
+        """The only follower that has the newest entries loses its disk, and then the leader falls silent."""
+        leader = self._cluster.leader
+        followers = [id for id in sorted(self._cluster.configuration.voters) if leader and id != leader.me]
+        if leader is None or not followers or not self._may_lose_one_more():
+            return False
+        holder = self._cluster.hosts[self._choices.choice(followers)]
+        self._network.isolate([leader.me], [id for id in followers if id != holder.id])
+
+        def wipe() -> None:
+            self._network.mend()
+            self._network.isolate([leader.me], [id for id in self._cluster.hosts if id != leader.me])
+            self._wipe(holder)
+            self._mend_later(1_500, 3_000)
+
+        self._world.after(self._duration_us(100, 400), wipe)
         return True
 
     # --- clocks ---

@@ -149,7 +149,8 @@ class Process:
             if self.fuse is not None and self._fuse_burnt(effects, place):
                 return
             effect = effects[place]
-            self.world.tell(f"{self.holder.run}   -> {effect}")
+            if self.world.narrator is not None:
+                self.world.tell(f"{self.holder.run}   -> {effect}")
             self._handlers[type(effect)](effect)
             if self.is_dead:
                 return
@@ -287,6 +288,8 @@ class Process:
         self.world.note(f"{self.holder.run} is {change.role} of {change.epoch} serves={change.serves}")
         self.cluster.checks.role_changed(self, change)
         self.desk.role_changed(change)
+        if change.role is Role.LEADER and not change.serves:
+            self.cluster.leader_begins(self)
 
     def _transfer_ended(self, effect: TransferEnded) -> None:
         self.cluster.faults_seen.count("transfer refused or failed" if effect.reason else "transfer done")

@@ -27,7 +27,10 @@ MEMBERSHIP = {"member added": 1, "member removed": 1, "member added while it lag
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`weights` says how often each fault is chosen; `pace_us` how long it takes until the next one."""
+    """`weights` says how often each fault is chosen; `pace_us` how long it takes until the next one.
+
+    Clients read with the share `reading`, and then ask the node that they take for the leader with the share `loyalty`.
+    """
 
     name: str
     weights: Mapping[str, int]
@@ -38,6 +41,8 @@ class Profile:
     rate_ppm: int = 10_000
     modes: tuple[ReadMode, ...] = EVERY_MODE
     clients: int = 6
+    reading: float = 0.45
+    loyalty: float = 0.4
     drill: bool = False
     settings: Mapping[str, int | bool] = field(default_factory=dict[str, int | bool])
 
@@ -54,24 +59,24 @@ PROFILES = {
         Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),
         Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
         # One entry a round and leaders that come and go: old entries spread while the epoch's own one does not.
-        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2}, size=5,
+        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2, "new leaders cut off": 6}, size=5,
                 pace_us=(200 * MILLISECOND, 700 * MILLISECOND), settings={"append_bytes": 1}),
         # Candidates that meet each other, and acceptors that forget what they granted a moment ago.
-        Profile("duels", {"crash after a grant": 6, "leader cut off": 4, "delaying network": 2, "transfer": 1},
+        Profile("duels", {"crash after a grant": 6, "delaying network": 2, "leader cut off": 1}, size=5,
                 settings={"election_jitter_us": 20_000}),
-        # Followers whose disks are slow while leaders hand over to each other.
-        Profile("slow grants", {"slow disk": 6, "transfer": 5, "leader cut off in transfer": 3, "crash": 1}),
+        # Elections while what a leader has sent is still on its way to a disk.
+        Profile("slow grants", {"leader paused with writes under way": 6, "slow disk": 1, "transfer": 1}),
         Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
         # Old members miss a change of the membership and try to lead.
         Profile("laggards", {"member added": 4, "old members miss a change": 5, "member removed": 3, "leader cut off": 1,
                              "crash": 1}),
         Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2),
         # Clocks as far apart as is allowed, and elections as soon as a lease may have ended.
-        Profile("leases", {"leader cut off": 6, "leader paused beyond its lease": 3, "transfer": 1, "delaying network": 3,
-                           "leader cut off in transfer": 3, "followers restart": 4, "clock rate": 2},
+        Profile("leases", {"leader cut off": 8, "leader paused and cut off": 2, "transfer": 1, "slow link": 4,
+                           "leader cut off in transfer": 3, "followers restart": 4, "clock rate": 1},
                 rate_ppm=99_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=8,
-                settings={"election_jitter_us": 20_000, "probe_retry_us": 10_000}),
-        Profile("wipes", {"wiped disk": 4, "leader cut off": 3, "crash": 2, "split": 2}),
+                reading=0.85, loyalty=0.8, settings={"election_jitter_us": 20_000, "probe_retry_us": 10_000}),
+        Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
         Profile("drill", CRASHES | NETWORK, chaos_us=12 * SECOND, drill=True),
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
 
-from veridical.log.canonical import encode
+from veridical.log.canonical import Canonical, encode
 from veridical.log.entry import GENESIS_HASH, CommandHead, Entry, Envelope, body_hash
 from veridical.log.identifier import uuid7
 from veridical.memory import commands as c
 from veridical.memory.keys import make_key, record_id
 from veridical.memory.machine import Command, Context, OperatorRights, Outcome, decide_envelope, evolve_entry, outcomes
 from veridical.memory.state import MemoryState, Workspace
+from veridical.projection.projection import Projection
 from veridical.security.digests import DigestKey
 
 START_US = 1_700_000_000_000_000
@@ -55,7 +58,9 @@ class World:
         )
         envelope = Envelope("test", author or bytes(32), self.now_us, heads, "" if author else "anonymous")
         previous = self.entries[-1].hash if self.entries else GENESIS_HASH
-        entry = Entry.chain(previous, index, 1, self.now_us, envelope.raw, bytes(64), encode(items), bodies)
+        entry = Entry.chain(
+            previous, index, 1, self.now_us, envelope.raw, bytes(64), encode(cast(Canonical, items)), bodies
+        )
         self.entries.append(entry)
         workspace = Workspace(self.memory)
         contents = [command.content for command in made]
@@ -71,7 +76,7 @@ class World:
         scope: str = "global",
         *,
         author: bytes | None = ALICE,
-        **rest: object,
+        **rest: Any,
     ) -> bytes:
         """Write one fact; returns the id of its record."""
         body = c.WriteBody("fact", subject, predicate, scope, text)._replace(**rest)
@@ -97,3 +102,29 @@ class World:
     def _identifier(self) -> bytes:
         self._commands += 1
         return uuid7(self.now_us, hashlib.sha256(self._commands.to_bytes(8, "big")).digest())
+
+
+class Folder:
+    """Makes projections of histories, and closes them with itself."""
+
+    def __init__(self) -> None:
+        self._made: list[Projection] = []
+
+    def __call__(self, entries: Sequence[Entry], *sizes: int, path: str | Path = ":memory:") -> Projection:
+        """A projection that got the entries in batches of these sizes, the last one for all that is left."""
+        projection = Projection.open(path)
+        self._made.append(projection)
+        place = 0
+        for size in (*sizes, len(entries)):
+            projection.apply(entries[place : place + size])
+            place += size
+        return projection
+
+    def __enter__(self) -> Folder:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close what was made."""
+        for projection in self._made:
+            projection.close()

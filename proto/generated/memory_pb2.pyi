@@ -239,7 +239,9 @@ Global___SubmitResult: _TypeAlias = SubmitResult  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):
-    """What a command came to. A command seen before is answered with its first outcome, and then `repeated_command` is set."""
+    """What a command came to. A command seen before is answered with its first outcome: then `repeated_command` is set, and
+    `version` says where that was recorded. Otherwise it is this entry, and the command's place in the envelope.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

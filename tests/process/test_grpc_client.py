@@ -193,7 +193,7 @@ def test_a_bad_command_in_company_fails_alone(cluster: ProcessCluster):
         async with await AsyncReplicatedMemory.connect(cluster.endpoints, principal=ALICE) as memory:
             system = Command(command_id(SystemClock().wall_us(), bytes(8)), "leader.elected", b"")
             deadline = asyncio.get_running_loop().time() + 5
-            wrong = memory._running.submitter.submit([system], ALICE, deadline)
+            wrong = memory._route.submit([system], ALICE, deadline)
             good = [memory.write(fact(f"company {number}")) for number in range(3)]
             return await asyncio.gather(wrong, *good, return_exceptions=True)
 

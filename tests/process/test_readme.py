@@ -19,10 +19,11 @@ STEP_TIMEOUT_S = 60
 
 
 class Step(NamedTuple):
-    """One thing that a reader would run, and what the README says it answers (None: anything)."""
+    """One thing that a reader would run, and what the README says it answers (None: anything) and exits with."""
 
     command: list[str]
     expected: str | None
+    exit_code: int = 0
 
 
 def steps(readme: str) -> Iterator[Step]:
@@ -32,7 +33,8 @@ def steps(readme: str) -> Iterator[Step]:
             yield Step([sys.executable, "-c", block], None)
         else:
             for command, answer in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-                yield Step(["bash", "-c", command], answer)
+                exit_code = re.search(r"# exit code (\d+)$", command)
+                yield Step(["bash", "-c", command], answer, int(exit_code[1]) if exit_code else 0)
 
 
 def as_pattern(answer: str) -> str:
@@ -51,7 +53,7 @@ def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def test_the_transcript_runs(tmp_path: Path, shell: dict[str, str]) -> None:
-    """Each step succeeds in the folder and state that the steps before it left, and answers as printed."""
+    """Each step ends as it should in the folder and state that the steps before it left, and answers as printed."""
     story = list(steps(README.read_text()))
     assert story
     for step in story:
@@ -65,6 +67,6 @@ def test_the_transcript_runs(tmp_path: Path, shell: dict[str, str]) -> None:
             stderr=STDOUT,
             check=False,
         )
-        assert done.returncode == 0, (step.command, done.stdout)
+        assert done.returncode == step.exit_code, (step.command, done.stdout)
         if step.expected is not None:
             assert re.fullmatch(as_pattern(step.expected), done.stdout), (step.command, done.stdout)

@@ -19,7 +19,9 @@ from veridical.log.identifier import uuid7, uuid7_time_us
 from veridical.security.keys import verify
 from veridical.security.principal import Principal
 
-commands = st.builds(Command, st.binary(min_size=16, max_size=16), st.sampled_from(["memory.write", "memory.pin"]), st.binary())
+commands = st.builds(
+    Command, st.binary(min_size=16, max_size=16), st.sampled_from(["memory.write", "memory.pin"]), st.binary()
+)
 moments = st.integers(0, 2**47 * 1000)
 
 
@@ -32,7 +34,9 @@ def test_an_envelope_is_the_one_that_the_log_would_write(
     salts = data.draw(st.binary(min_size=size, max_size=size))
     principal = Principal(seed)
     envelope = signed_envelope("c" * 32, principal, made, wall_us, salts)
-    heads = tuple(CommandHead(each.id, each.kind, body_hash(body)) for each, body in zip(made, envelope.bodies, strict=True))
+    heads = tuple(
+        CommandHead(each.id, each.kind, body_hash(body)) for each, body in zip(made, envelope.bodies, strict=True)
+    )
     expected = Envelope("c" * 32, principal.public_key, wall_us, heads)
     assert envelope.raw == expected.raw
     assert Envelope.parse(envelope.raw) == expected

@@ -76,7 +76,7 @@ def test_writes_that_wait_share_one_transaction() -> None:
         for token in range(2, 11):
             under_test.put(Persist(token, entries=(entry(token),)))
         log.gate.set()
-        await asyncio.to_thread(under_test.stop)
+        await asyncio.to_thread(under_test.stop, 5)
         await asyncio.sleep(0)
         assert heard.tokens == list(range(1, 11))
         assert log.groups == [1, 9]
@@ -97,7 +97,7 @@ def test_a_failed_write_is_final() -> None:
             await heard.news.wait()
         assert heard.tokens == []
         assert heard.fatal == ["the log cannot be written: input/output error"]
-        await asyncio.to_thread(under_test.stop)
+        await asyncio.to_thread(under_test.stop, 5)
 
     asyncio.run(run())
 
@@ -120,7 +120,7 @@ def test_a_full_disk_forgets_what_was_not_written() -> None:
             await heard.news.wait()
         assert heard.tokens == [3]
         assert heard.fatal == []
-        await asyncio.to_thread(under_test.stop)
+        await asyncio.to_thread(under_test.stop, 5)
 
     asyncio.run(run())
 
@@ -137,7 +137,7 @@ def test_a_disk_may_be_declared_full_between_writes() -> None:
         async with asyncio.timeout(5):
             await heard.full.wait()
         assert heard.tokens == [1]
-        await asyncio.to_thread(under_test.stop)
+        await asyncio.to_thread(under_test.stop, 5)
         await asyncio.sleep(0)
         assert heard.tokens == [1]
 
@@ -174,3 +174,20 @@ def test_commands_are_counted_between_indexes() -> None:
     assert counts.between(8, 11) == 12
     counts.extend(11, [entry(12, 1)])
     assert counts.between(10, 12) == 11
+
+
+def test_a_disk_that_hangs_does_not_keep_the_process() -> None:
+    """A write that never returns is noticed by its age, and stopping does not wait for it."""
+
+    async def run() -> None:
+        log, heard = ObedientLog(), Heard()
+        log.gate.clear()
+        under_test = writer(log, heard)
+        under_test.put(Persist(1))
+        async with asyncio.timeout(5):
+            while not under_test.stuck_us(1 << 62):  # noqa: ASYNC110 (the writer's thread has to take it)
+                await asyncio.sleep(0)
+        assert not await asyncio.to_thread(under_test.stop, 0)
+        log.gate.set()
+
+    asyncio.run(run())

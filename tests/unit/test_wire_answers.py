@@ -214,8 +214,12 @@ outcomes = st.builds(
 
 @given(st.lists(outcomes, max_size=2).map(tuple), st.lists(st.one_of(st.none(), records), max_size=2).map(tuple))
 def test_a_result_survives_the_wire(found: tuple[Outcome, ...], rows: tuple[Record | None, ...]):
-    """Outcomes and the records they are about."""
-    result = SubmitResult(found, rows, 3, 4, 5)
+    """Outcomes and the records they are about. Where an outcome is new, its place is the result's own."""
+    placed = tuple(
+        each if each.repeated_command else each._replace(version=Version(3, 4, place))
+        for place, each in enumerate(found)
+    )
+    result = SubmitResult(placed, rows, 3, 4, 5)
     raw = calls.submit_result_to_wire(9, result, "n1:1").SerializeToString()
     received = memory_pb2.SubmitResult.FromString(raw)
     assert (received.request, received.leader) == (9, "n1:1")

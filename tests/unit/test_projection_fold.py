@@ -1,0 +1,368 @@
+"""The projection is what history folds to: at one index, in one transaction, and the same however it came there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from projection_world import ALICE, BOB, CAROL, SECOND_US, Folder, World, fact_id
+
+from veridical.log.canonical import decode, encode
+from veridical.log.entry import ELECTED, ORIGIN, CommandHead, Entry, Envelope, Position, body_hash
+from veridical.memory import commands as c
+from veridical.memory import events
+from veridical.memory.digest import past_digest, record_digest
+from veridical.memory.lifecycle import HALF_LIFE_US
+from veridical.memory.record import CANDIDATE, PastVersion, Version
+from veridical.projection import rows, schema
+from veridical.projection.errors import FoldOrder
+from veridical.projection.fold import Fold
+from veridical.projection.projection import Projection
+from veridical.projection.sqlite import Database
+
+DAY_US = 86_400 * SECOND_US
+
+
+def eventful() -> World:
+    """A history in which every event occurs that the memory rules know."""
+    world = World()
+    chance = random.Random(7)
+    for round in range(60):
+        subject, author = f"subject {round % 9}", (ALICE, BOB, CAROL, None)[chance.randrange(4)]
+        id = world.write(f"value {chance.randrange(3)}", subject, "is", f"user:{round % 4}", author=author)
+        target = id or fact_id(subject, "is", f"user:{round % 4}")
+        opinion: tuple[str, c.Body] = (
+            (c.CORROBORATE, c.CorroborateBody(target, f"episode {round}")),
+            (c.CONTRADICT, c.ContradictBody(target, f"evidence {round}", "wrong")),
+            (c.PROMOTE, c.PromoteBody(target, "seen")),
+            (c.DEMOTE, c.DemoteBody(target, CANDIDATE, "unsure")),
+            (c.ANNOTATE, c.AnnotateBody(target, '{"file":"src/main.py"}')),
+            (c.SET_FLAGS, c.FlagsBody(target, ttl_us=DAY_US)),
+            (c.PIN, c.PinBody(target)),
+            (c.UNPIN, c.PinBody(target)),
+            (c.REINFORCE, c.ReinforceBody((target,))),
+            (c.SETTING, c.SettingBody(c.MULTI_VALUED, ("*", "likes"))),
+            (c.DEMOTE, c.DemoteBody(target, "rejected", "wrong")),
+            (c.FORGET, c.ForgetBody(target, "please")),
+        )[round % 12]
+        world.say(opinion, (c.WRITE, c.WriteBody("fact", "", "", "global", f"a sentence, {round % 5}")), author=BOB)
+    contended(world)
+    world.pass_time(2 * DAY_US)
+    ids = tuple(world.memory.records)
+    world.say((c.PRUNE, c.PruneBody(world.now_us, HALF_LIFE_US, ids)), author=ALICE)
+    return world
+
+
+def contended(world: World) -> None:
+    """Values that contend, and what is refused, on facts of their own."""
+    for number in range(3):
+        id = world.write("its value", f"disputed {number}", "is", "team:x", author=ALICE)
+        world.say((c.PROMOTE, c.PromoteBody(id, "seen")), author=ALICE)
+        world.write("another value", f"disputed {number}", "is", "team:x", author=BOB)
+        world.write("a third value", f"disputed {number}", "is", "team:x", author=CAROL)
+    world.say((c.PIN, c.PinBody(fact_id("disputed 0", "is", "team:x"))), author=ALICE)
+    world.say((c.UNPIN, c.PinBody(fact_id("disputed 0", "is", "team:x"))), author=ALICE)
+    world.say((c.DEMOTE, c.DemoteBody(fact_id("disputed 1", "is", "team:x"), "", "doubts")), author=ALICE)
+    world.write("another value", "disputed 1", "is", "team:x", author=BOB)
+    rejected = world.write("wrong", "disputed", "was", "team:x", author=ALICE)
+    world.say((c.DEMOTE, c.DemoteBody(rejected, "rejected", "wrong")), author=BOB)
+    world.write("wrong", "disputed", "was", "team:x", author=CAROL)
+
+
+EVENTFUL = eventful()
+
+
+@pytest.fixture
+def fold() -> Iterator[Folder]:
+    """Makes projections, and closes them."""
+    with Folder() as folder:
+        yield folder
+
+
+def content(path: Path) -> dict[str, list[Any]]:
+    """Every table of a projection, row by row."""
+    connection = Database(path).inspector()
+    tables = [table.name for table in schema.metadata.sorted_tables]
+    found = {table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall()) for table in tables}
+    connection.close()
+    return found
+
+
+def test_the_eventful_history_is_one() -> None:
+    """It holds every event that there is, or the tests below would prove less than they say."""
+    items = [item for entry in EVENTFUL.entries for item in decode(entry.events)]
+    codes = {event[0] for item in items if isinstance(item[0], bytes) for event in item[1:]}
+    named = {value for name, value in vars(events).items() if name.isupper() and isinstance(value, str)}
+    assert codes == named - {events.EXPIRED}
+    memory = EVENTFUL.memory
+    assert all((memory.records, memory.versions, memory.contenders, memory.rejections, memory.retractions))
+
+
+def test_holds_what_the_memory_rules_hold(fold: Folder) -> None:
+    """The same history gives the same digests as the reference state in memory, of every bucket and of the whole."""
+    reader = fold(EVENTFUL.entries).reader()
+    assert reader.buckets()[1] == tuple(EVENTFUL.memory.buckets())
+    assert reader.state_digest() == EVENTFUL.memory.state_digest()
+    assert reader.applied == Position(1, EVENTFUL.last)
+    assert reader.time_us() == EVENTFUL.memory.time_us()
+
+
+def test_answers_the_rules_as_the_memory_state_does(fold: Folder) -> None:
+    """Every question of the `State` port has the same answer."""
+    reader, memory = fold(EVENTFUL.entries).reader(), EVENTFUL.memory
+    ids = [*memory.records, *memory.versions, *memory.contenders, bytes(16)]
+    for id in ids:
+        assert reader.record(id) == memory.record(id)
+        assert reader.contending(id) == memory.contending(id)
+        assert sorted(reader.witnesses(id)) == sorted(memory.witnesses(id))
+    for row in memory.rejections:
+        assert reader.rejected(*row)
+        assert not reader.rejected(row[0], bytes(16))
+    for id, value, source in memory.retractions:
+        assert reader.retracted(id, value, source)
+        assert reader.retracted(id, value, b"other source 16b") == memory.retracted(id, value, b"other source 16b")
+    for command, outcome in memory.outcomes.items():
+        assert reader.outcome(command) == outcome
+    assert reader.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
+    assert reader.setting("never set") is None
+    assert reader.window() == memory.window()
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 200, (3, 50, 1, 7), (40, 40)])
+def test_batches_leave_no_trace(fold: Folder, sizes: tuple[int, ...], tmp_path: Path) -> None:
+    """Entry by entry or all at once: the same rows, but for the numbers that only count how rows were made."""
+    fold(EVENTFUL.entries, path=tmp_path / "one.db").close()
+    fold(EVENTFUL.entries, *sizes, path=tmp_path / "other.db").close()
+    one, other = content(tmp_path / "one.db"), content(tmp_path / "other.db")
+    for table in ("past", "contender", "scope", "rejection", "retraction", "command", "setting", "bucket"):
+        assert one[table] == other[table], table
+    for table in ("record", "content"):
+        assert sorted(row[1:] for row in one[table]) == sorted(row[1:] for row in other[table]), table
+
+
+def test_new_records_are_numbered_as_they_were_made(fold: Folder, tmp_path: Path) -> None:
+    """Numbers only grow, also after a record was forgotten and written again: full text is appended, never inserted."""
+    world = World()
+    first = world.write("one", "a", "is")
+    world.write("two", "b", "is")
+    world.say((c.FORGET, c.ForgetBody(first)), author=ALICE)
+    world.write("three", "a", "is", author=BOB)
+    fold(world.entries, 2, path=tmp_path / "projection.db").close()
+    numbers = {id: number for number, id, *_ in content(tmp_path / "projection.db")["record"]}
+    assert numbers[first] > numbers[fact_id("b", "is")]
+
+
+def test_entries_folded_before_are_skipped(fold: Folder) -> None:
+    """A batch that overlaps what is there changes nothing twice."""
+    projection = fold(EVENTFUL.entries[:20])
+    projection.apply(EVENTFUL.entries[:20])
+    assert projection.applied.index == 20
+    projection.apply(EVENTFUL.entries)
+    assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+
+
+def test_entries_that_do_not_follow_are_refused(fold: Folder) -> None:
+    """Neither a gap nor another history gets in; what was there stays."""
+    projection = fold(EVENTFUL.entries[:5])
+    with pytest.raises(FoldOrder, match="entry 8 does not follow entry 5"):
+        projection.apply(EVENTFUL.entries[7:9])
+    other = World()
+    for number in range(6):
+        other.write(f"another history {number}")
+    with pytest.raises(FoldOrder, match="entry 6 does not follow entry 5"):
+        projection.apply(other.entries)
+    assert projection.applied == Position(1, 5)
+    assert projection.applied_hash == EVENTFUL.entries[4].hash
+
+
+def test_entries_of_the_protocol_let_time_pass(fold: Folder) -> None:
+    """An election changes position and time and nothing else."""
+    world = World()
+    world.write("something")
+    last = world.entries[-1]
+    body = bytes(16)
+    envelope = Envelope("test", ALICE, 0, (CommandHead(bytes(16), ELECTED, body_hash(body)),))
+    time_us = last.time_us + SECOND_US
+    elected = Entry.chain(last.hash, 2, 2, time_us, envelope.raw, bytes(64), encode([[2, "node"]]), (body,))
+    projection = fold(world.entries)
+    before = projection.reader().buckets()[1]
+    projection.apply([elected])
+    assert projection.applied == Position(2, 2)
+    assert projection.time_us == time_us
+    assert projection.reader().buckets()[1] == before
+
+
+def test_erased_bodies_fold_to_empty_text(fold: Folder) -> None:
+    """*fold-without-bodies*: what was decided stays, the text is gone."""
+    world = World()
+    id = world.write("a secret", "dana", "is")
+    entry = world.entries[0]
+    erased = replace(entry, bodies=(None,))
+    found = fold([erased]).reader().get(id, world.now_us)[1]
+    assert found is not None
+    assert found.record.text == ""
+    assert found.record.value_digest == world.memory.records[id].value_digest
+
+
+def test_resumes_after_a_crash_between_batches(fold: Folder, tmp_path: Path) -> None:
+    """A process that dies keeps what its last commit held, and the next one goes on from there."""
+    path = tmp_path / "projection.db"
+    fold(EVENTFUL.entries[:30], path=path)  # never closed: nobody gets to tidy up
+    projection = Projection.open(path)
+    assert projection.started_over == ""
+    assert projection.applied == Position(1, 30)
+    projection.catch_up(EVENTFUL, EVENTFUL.last)
+    assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+    projection.close()
+
+
+def failing(*_: object) -> None:
+    raise MemoryError("in the middle of a batch")
+
+
+@pytest.mark.parametrize("stage", ["_write_records", "_write_buckets", "_write_standing"])
+def test_a_batch_that_fails_leaves_no_trace(
+    fold: Folder, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a batch or nothing; afterwards the same projection folds on."""
+    path = tmp_path / "projection.db"
+    projection = fold(EVENTFUL.entries[:30], path=path)
+    before = content(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Fold, stage, failing)
+        with pytest.raises(MemoryError):
+            projection.apply(EVENTFUL.entries)
+    assert projection.applied.index == 30
+    assert content(path) == before
+    projection.apply(EVENTFUL.entries)
+    assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+
+
+def test_rebuilt_from_the_log_it_is_byte_equal(fold: Folder, tmp_path: Path) -> None:
+    """Thrown away and folded again, it gives the same digest and the same answers, byte for byte."""
+    path = tmp_path / "projection.db"
+    projection = fold(EVENTFUL.entries, 20, 20, path=path)
+    reader = projection.reader()
+    before = (reader.state_digest(), reader.page(EVENTFUL.now_us), reader.recall("value sentence", EVENTFUL.now_us))
+    reader.close()
+    projection.close()
+    reached: list[int] = []
+    again = Projection.rebuild(path, EVENTFUL, EVENTFUL.last, reached.append)
+    reader = again.reader()
+    assert before == (
+        reader.state_digest(), reader.page(EVENTFUL.now_us), reader.recall("value sentence", EVENTFUL.now_us),
+    )  # fmt: skip
+    assert reached[-1] == EVENTFUL.last
+    reader.close()
+    again.close()
+
+
+def test_catching_up_beyond_the_end_of_history_says_so() -> None:
+    """The caller asked for entries that its log does not hold."""
+    projection = Projection.open(":memory:")
+    with pytest.raises(FoldOrder, match=f"history ends before entry {EVENTFUL.last + 1}"):
+        projection.catch_up(EVENTFUL, EVENTFUL.last + 1)
+    assert projection.applied.index == EVENTFUL.last
+
+
+def older_schema(path: Path) -> None:
+    connection = Database(path).inspector()
+    connection.execute(schema.PUT_STATE, ("schema", rows.pack(schema.SCHEMA_VERSION - 1)))
+    connection.close()
+
+
+def no_tables(path: Path) -> None:
+    connection = Database(path).inspector()
+    connection.execute("DROP TABLE state")
+    connection.close()
+
+
+def garbled_pages(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[8192 : len(raw) // 2] = bytes(len(raw) // 2 - 8192)
+    path.write_bytes(raw)
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"this is no database, whatever its name says" * 200)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:9000])
+
+
+def empty_file(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (older_schema, "of another schema"),
+        (no_tables, "damaged"),
+        (garbled_pages, "damaged"),
+        (no_database, "damaged"),
+        (cut_short, "damaged"),
+        (empty_file, "damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_begun_anew(
+    fold: Folder, harm: Callable[[Path], None], reason: str, tmp_path: Path
+) -> None:
+    """Older than the schema or damaged: it says so, starts at the origin, and folds to the same state again."""
+    path = tmp_path / "projection.db"
+    fold(EVENTFUL.entries, path=path).close()
+    harm(path)
+    projection = Projection.open(path)
+    assert projection.started_over.startswith(reason)
+    assert projection.applied == ORIGIN
+    projection.catch_up(EVENTFUL, EVENTFUL.last)
+    assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+    projection.close()
+
+
+def test_a_new_file_says_that_it_was_missing(tmp_path: Path) -> None:
+    """So that the operator can tell a first start from a loss."""
+    projection = Projection.open(tmp_path / "projection.db")
+    assert projection.started_over == "missing"
+    projection.close()
+    again = Projection.open(tmp_path / "projection.db")
+    assert again.started_over == ""
+    again.close()
+
+
+def test_forgets_command_ids_with_the_window(fold: Folder) -> None:
+    """Ids older than the window's start are dropped, on disk as in memory."""
+    world = World()
+    world.write("an old command", "a", "is")
+    old = next(iter(world.memory.outcomes))
+    world.pass_time(8 * DAY_US)
+    world.write("a new command", "b", "is")
+    reader = fold(world.entries, 1).reader()
+    assert old not in world.memory.outcomes
+    assert reader.outcome(old) is None
+    assert reader.counts().commands == 1
+    assert reader.state_digest() == world.memory.state_digest()
+
+
+def test_many_outcomes_digest_as_in_memory(fold: Folder) -> None:
+    """The digest is streamed; the lengths that it writes itself must be those of the encoding."""
+    world = World()
+    world.write_many([c.WriteBody("fact", f"s{number}", "is", "global", "x") for number in range(20)])
+    assert fold(world.entries).reader().state_digest() == world.memory.state_digest()
+    world.write_many([c.WriteBody("fact", f"t{number}", "is", "global", "x") for number in range(64)])
+    assert fold(world.entries).reader().state_digest() == world.memory.state_digest()
+
+
+def test_digests_of_rows_are_those_of_the_rules() -> None:
+    """The projection digests stored bodies; they must be what the memory room digests."""
+    record = next(iter(EVENTFUL.memory.records.values()))
+    past = PastVersion(record, Version(1, 2, 3), 4, "superseded", "reason")
+    assert rows.stored(record)[0] == record_digest(record)
+    assert rows.stored_past(past)[0] == past_digest(past)
+    assert rows.record_of(rows.stored(record)[1]) == record
+    assert rows.past_of(rows.stored_past(past)[1]) == past
