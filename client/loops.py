@@ -31,9 +31,15 @@ class Interrupted(Exception):
 class LoopThread(Generic[Resource]):
     """A resource that belongs to an event loop, and the thread that the loop runs on; both are made when first used."""
 
-    def __init__(self, make: Callable[[], Resource], close: Callable[[Resource], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Resource],
+        close: Callable[[Resource], Awaitable[None]],
+        close_timeout_s: float = CLOSE_TIMEOUT_S,
+    ) -> None:
         self._make = make
         self._close = close
+        self._close_timeout_s = close_timeout_s
         self._lock = threading.RLock()
         self._running: _Running[Resource] | None = None
         _loops.add(self)
@@ -50,7 +56,7 @@ class LoopThread(Generic[Resource]):
         with self._lock:
             running, self._running = self._running, None
             if running is not None:
-                running.stop(self._close)
+                running.stop(self._close, self._close_timeout_s)
 
     # --- around a fork: nobody else holds the lock while there are two processes of one memory ---
 
@@ -78,7 +84,7 @@ class _Running(Generic[Resource]):
         self._make = make
         self._resource: Resource | None = None
         self._tasks: dict[asyncio.Task[Any], Future[Any]] = {}
-        self._thread = threading.Thread(target=self._loop.run_forever, name="veridical-client", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="veridical-loop", daemon=True)
         self._thread.start()
 
     def submit(self, call: Callable[[Resource], Coroutine[Any, Any, Result]]) -> Future[Result]:
@@ -108,11 +114,11 @@ class _Running(Generic[Resource]):
         else:
             future.set_result(task.result())
 
-    def stop(self, close: Callable[[Resource], Awaitable[None]]) -> None:
+    def stop(self, close: Callable[[Resource], Awaitable[None]], timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._wind_down(close), self._loop).result(CLOSE_TIMEOUT_S)
+            asyncio.run_coroutine_threadsafe(self._wind_down(close), self._loop).result(timeout_s)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CLOSE_TIMEOUT_S)
+        self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._loop.close()
 

@@ -104,7 +104,7 @@ class Node:
         self._spawn(self._begin())
 
     async def stop(self) -> None:
-        """Answer who waits, write what waits, end the threads, close transport and files (not those of a disk that hangs)."""
+        """Answer who waits, write what waits, end the threads, close transport and files."""
         self._draining = True
         self._condition, self._stopped = "stopped", True
         for task in self._tasks:

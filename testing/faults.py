@@ -144,12 +144,23 @@ class Faults:
         leader = self._cluster.leader
         if leader is None:
             return False
+        rivals = [id for id in self._cluster.hosts if id != leader.me]
+        self._choices.shuffle(rivals)
         leader.host.crash()
+        self._network.isolate(rivals[:1], rivals[1:2])
         for host in self._cluster.hosts.values():
-            if host.process is not None and self._choices.random() < 0.7:
+            if host.process is not None and self._choices.random() < 0.8:
                 host.process.dies_after_granting = True
             self._keep_starting(host, 12)
+        self._cluster.ambush = self._silence
+        self._mend_later(1_500, 2_500)
         return True
+
+    def _silence(self, process: Process) -> None:
+        """A new leader is heard by nobody from now on, but for what is on its way."""
+        self._cluster.ambush = None
+        others = [id for id in self._cluster.hosts if id != process.me]
+        self._world.after(self._choices.randint(0, 1_500), lambda: self._network.isolate([process.me], others))
 
     def _keep_starting(self, host: Host, times: int) -> None:
         host.start()
@@ -214,8 +225,8 @@ class Faults:
             return False
         stuck = self._cluster.hosts[self._choices.choice(followers)]
         self._network.sever([leader.me], [id for id in followers if id != stuck.id])
-        self._for_a_while(stuck, "is_stalled", 680, 900)
-        self._world.after(self._duration_us(20, 120), lambda: leader.host.pause(self._duration_us(900, 1_500)))
+        self._for_a_while(stuck, "is_stalled", 900, 1_300)
+        self._world.after(self._duration_us(20, 120), lambda: leader.host.pause(self._duration_us(1_300, 1_900)))
         self._mend_later(300, 500)
         return True
 
@@ -278,7 +289,7 @@ class Faults:
         others = [id for id in self._cluster.hosts if id != process.me]
         lost = self._choices.sample(others, self._choices.randint(len(others) // 2, len(others)))
         self._network.mend()
-        self._world.after(self._choices.randint(500, 8_000), lambda: self._network.isolate([process.me], lost))
+        self._world.after(self._choices.randint(0, 4_000), lambda: self._network.isolate([process.me], lost))
         self._mend_later(2_000, 4_000)
 
     def _split(self) -> bool:
@@ -381,9 +392,12 @@ class Faults:
         self._network.isolate([leader.me], [id for id in followers if id != holder.id])
 
         def wipe() -> None:
+            self._wipe(holder)
+            self._world.after(self._duration_us(10, 200), fall_silent)
+
+        def fall_silent() -> None:
             self._network.mend()
             self._network.isolate([leader.me], [id for id in self._cluster.hosts if id != leader.me])
-            self._wipe(holder)
             self._mend_later(1_500, 3_000)
 
         self._world.after(self._duration_us(100, 400), wipe)

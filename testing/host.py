@@ -124,6 +124,8 @@ class Host:
         self.world.note(f"{self.id} goes on")
         self.is_paused = False
         waiting, self.backlog = self.backlog, []
+        if self.process is not None and self.choices.random() < 0.3:
+            self.process.tick()  # timers and messages of a process that wakes up come in any order
         for action in waiting:
             action()
         if self.process is not None:

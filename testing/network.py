@@ -42,10 +42,21 @@ class Network:
         if choice < weather.loss:
             self.counts["lost"] += 1
             return
-        self._world.after(self._delay_us(sender, receiver), deliver)
+        self._fly(sender, receiver, deliver)
         if choice > 1.0 - weather.duplication:
             self.counts["doubled"] += 1
-            self._world.after(self._delay_us(sender, receiver), deliver)
+            self._fly(sender, receiver, deliver)
+
+    def _fly(self, sender: str, receiver: str, deliver: Action) -> None:
+        """A partition loses about half of what is on its way when it begins; the rest arrives, maybe long after."""
+
+        def arrive() -> None:
+            if (sender, receiver) in self.severed and self._random.random() < 0.5:
+                self.counts["severed"] += 1
+            else:
+                deliver()
+
+        self._world.after(self._delay_us(sender, receiver), arrive)
 
     def sever(self, senders: Iterable[str], receivers: Iterable[str]) -> None:
         """Cut every link from one of `senders` to one of `receivers`: one direction only."""

@@ -187,13 +187,19 @@ class Process:
         if self.is_dead or due_us != self._armed_us:
             return
         self._armed_us = None
+        if self.host.is_paused:
+            return  # a process that stands still does not tick; `rearm` when it goes on
         if self.host.clock.elapsed_us() >= self.replica.deadline_us:
             self.feed(Tick())
         else:
             self._arm()
 
+    def tick(self) -> None:
+        """Let the core look at the clock without being asked to."""
+        self.feed(Tick())
+
     def rearm(self) -> None:
-        """The clock changed its pace or the process its sleep: look at it again."""
+        """The clock changed its pace, or the process its sleep: look at it again."""
         self._armed_us = None
         self._arm()
 

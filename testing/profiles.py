@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..log.configuration import LEASE_TTL_MS
 from ..replication.messages import ReadMode
 from .world import MILLISECOND, SECOND
 
@@ -44,6 +45,7 @@ class Profile:
     reading: float = 0.45
     loyalty: float = 0.4
     drill: bool = False
+    lease_ttl_ms: int = LEASE_TTL_MS
     settings: Mapping[str, int | bool] = field(default_factory=dict[str, int | bool])
 
 
@@ -59,13 +61,16 @@ PROFILES = {
         Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),
         Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
         # One entry a round and leaders that come and go: old entries spread while the epoch's own one does not.
-        Profile("storm", ELECTIONS | NETWORK | {"crash between effects": 2, "new leaders cut off": 6}, size=5,
-                pace_us=(200 * MILLISECOND, 700 * MILLISECOND), settings={"append_bytes": 1}),
+        Profile("storm", {"new leaders cut off": 6, "election storm": 2, "transfer": 1, "crash between effects": 1,
+                          "one-way partition": 1, "lossy network": 1},
+                pace_us=(400 * MILLISECOND, 1_200 * MILLISECOND), lease_ttl_ms=150, clients=9,
+                settings={"append_bytes": 1, "heartbeat_us": 30_000, "election_jitter_us": 60_000}),
         # Candidates that meet each other, and acceptors that forget what they granted a moment ago.
-        Profile("duels", {"crash after a grant": 6, "delaying network": 2, "leader cut off": 1}, size=5,
-                settings={"election_jitter_us": 20_000}),
+        Profile("duels", {"crash after a grant": 6, "delaying network": 1, "leader cut off": 1}, size=5,
+                settings={"election_jitter_us": 5_000}),
         # Elections while what a leader has sent is still on its way to a disk.
-        Profile("slow grants", {"leader paused with writes under way": 6, "slow disk": 1, "transfer": 1}),
+        Profile("slow grants", {"leader paused with writes under way": 6, "slow disk": 1, "transfer": 1},
+                pace_us=(1_500 * MILLISECOND, 2_500 * MILLISECOND)),
         Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
         # Old members miss a change of the membership and try to lead.
         Profile("laggards", {"member added": 4, "old members miss a change": 5, "member removed": 3, "leader cut off": 1,
@@ -76,7 +81,8 @@ PROFILES = {
                            "leader cut off in transfer": 3, "followers restart": 4, "clock rate": 1},
                 rate_ppm=99_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=8,
                 reading=0.85, loyalty=0.8, settings={"election_jitter_us": 20_000, "probe_retry_us": 10_000}),
-        Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1}),
+        Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1},
+                settings={"append_bytes": 1}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
         Profile("drill", CRASHES | NETWORK, chaos_us=12 * SECOND, drill=True),
     )

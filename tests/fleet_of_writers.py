@@ -122,7 +122,7 @@ def times_decided(log: Path) -> dict[str, int]:
     try:
         for entry, _ in store.history():
             for head, item in zip(Envelope.parse(entry.envelope).commands, decode(entry.events), strict=True):
-                if head.kind.startswith("memory.") and item[1][0] != SEEN:
+                if head.kind.startswith("memory.") and item[0] != SEEN:
                     counts[head.id.hex()] = counts.get(head.id.hex(), 0) + 1
     finally:
         store.close()

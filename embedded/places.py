@@ -1,0 +1,45 @@
+"""Where memories of a program lie: a path that was given, one from the environment, or one in the user's own folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ..memory.errors import Invalid
+
+MEMORY: Final = ":memory:"
+STORE_VARIABLE: Final = "VERIDICAL_MEMORY_STORE"
+DEFAULT_STORE: Final = "~/.config/veridical/brain.db"
+PRIVATE_FOLDER: Final = 0o700
+
+
+def default_store() -> str:
+    """Where a memory lies that was given no path."""
+    return os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+
+
+def path_of(store: str | Path) -> Path | None:
+    """The file of a store, resolved; None for one in memory. Raises `Invalid` for what cannot be a file."""
+    if str(store) == MEMORY:
+        return None
+    if not str(store):
+        raise Invalid("path", "is empty")
+    path = Path(store).expanduser().resolve()
+    if path.is_dir():
+        raise Invalid("path", f"{path} is a directory; name a file in it")
+    return path
+
+
+def member_path(cluster_key: str, owner: str) -> Path | None:
+    """The file of a member that was given no path: beside the default store, under its cluster key and owner."""
+    store = path_of(default_store())
+    return None if store is None else store.parent / cluster_key / owner / store.name
+
+
+def make_folder(path: Path) -> None:
+    """The folder of that file, for its owner only where it has to be made. Raises `Invalid` when it cannot be."""
+    try:
+        path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid("path", f"{path.parent} cannot be made: {error.strerror}") from error

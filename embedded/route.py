@@ -1,0 +1,100 @@
+"""The way to a node of this process: the client's own questions and answers, without a network between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from ..client.answers import Answer, answers_of
+from ..client.envelope import SALT_BYTES, Command, signed_envelope
+from ..memory.errors import OutcomeUnknown, Retry, Unavailable, VeridicalError
+from ..node import calls, questions
+from ..node.ports import BareCommand, ReadReply, Submission, SubmitResult
+from ..node.runtime import Node
+from ..node.system import Clock, Entropy
+from ..proto.generated import memory_pb2
+from ..security.principal import Principal
+
+SECOND_US: Final = 1_000_000
+RETRY_PAUSE_S: Final = 0.02
+
+
+class Gate(Protocol):
+    """What stands before every write."""
+
+    async def __call__(self) -> None:
+        """Raises `Unavailable` when nobody may write now."""
+        ...
+
+
+class NodeRoute:
+    """A `client.surface.Route` to one node. `gate` is passed before each write."""
+
+    def __init__(self, node: Node, gate: Gate, clock: Clock, entropy: Entropy) -> None:
+        self._node = node
+        self._gate = gate
+        self._clock = clock
+        self._entropy = entropy
+        self._loop = asyncio.get_running_loop()
+
+    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
+        """See `Route`. What ended unknown is asked again, under the same ids, while there is time."""
+        await self._pass_gate(deadline)
+        unknown: OutcomeUnknown | None = None
+        while True:
+            try:
+                result = await self._submitted(commands, principal, self._left_us(deadline))
+                return answers_of(commands, calls.submit_result_to_wire(0, result, ""))
+            except OutcomeUnknown as error:
+                unknown = error
+                await self._pause(RETRY_PAUSE_S, deadline, unknown)
+            except Retry as error:
+                await self._pause(error.retry_after_s, deadline, unknown or Unavailable(error.reason))
+            except Unavailable as error:
+                raise unknown or error from error
+
+    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
+        """See `Route`."""
+        while True:
+            request.timeout_us = self._left_us(deadline)
+            asked = questions.read_request_from_wire(request)
+            try:
+                reply: ReadReply = await self._node.read(asked)
+                return questions.read_reply_to_wire(asked.verb, reply)
+            except Retry as error:
+                await self._pause(error.retry_after_s, deadline, Unavailable(error.reason))
+
+    async def _pass_gate(self, deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._gate()
+        except TimeoutError:
+            raise Unavailable("the lease store did not answer in time") from None
+
+    async def _submitted(
+        self, commands: Sequence[Command], principal: Principal | None, timeout_us: int
+    ) -> SubmitResult:
+        if principal is None:
+            bare = [BareCommand(command.id, command.kind, command.content) for command in commands]
+            return await self._node.submit_anonymous(bare, timeout_us)
+        salts = self._entropy.bytes(SALT_BYTES * len(commands))
+        cluster_id = await self._cluster_id(timeout_us)
+        signed = signed_envelope(cluster_id, principal, commands, self._clock.wall_us(), salts)
+        return await self._node.submit(Submission(signed.raw, signed.signature, tuple(signed.bodies), timeout_us))
+
+    async def _cluster_id(self, timeout_us: int) -> str:
+        """What commands are signed for: known once the node has found its place."""
+        return await self._node.cluster_id(timeout_us)
+
+    async def _pause(self, pause_s: float, deadline: float, late: VeridicalError) -> None:
+        """Wait before another attempt. Raises `late` when there is no time for one."""
+        if self._loop.time() + pause_s >= deadline:
+            raise late
+        await asyncio.sleep(pause_s)
+
+    def _left_us(self, deadline: float) -> int:
+        return max(1, int((deadline - self._loop.time()) * SECOND_US))
+
+
+Attempt = Callable[[], Awaitable[SubmitResult]]
