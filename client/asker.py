@@ -15,13 +15,10 @@ from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
 from ..proto.generated import memory_pb2
 from .directory import Directory
 from .errors import error_of
-from .submitter import PAUSE_FIRST_S, PAUSE_LAST_S, Again
+from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S, Again
 
 PATIENCE_S: Final = 1.0
 """One node is waited for so long, or for half of what is left, before another one is asked."""
-
-ANSWER_SHARE: Final = 0.95
-"""A node gets this much of the time, so that its own error arrives before the time is up."""
 
 SECOND_US: Final = 1_000_000
 

@@ -99,6 +99,12 @@ class Directory:
         endpoint = self._known.endpoint(self._known.leader) if self._known.leader else None
         return None if endpoint in self._last_failures else endpoint
 
+    @property
+    def answering(self) -> str | None:
+        """A node that has answered, and has not failed since."""
+        answering = set(self._known.reached.values()) - set(self._last_failures)
+        return next((endpoint for endpoint in self.endpoints() if endpoint in answering), None)
+
     def endpoints(self) -> list[str]:
         """All nodes, those first that have answered, those last that failed most recently."""
         every = dict.fromkeys((*self._known.reached.values(), *self._known.endpoints(), *self._given))

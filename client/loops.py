@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 CLOSE_TIMEOUT_S: Final = 2.0
+LAST_TASKS_TIMEOUT_S: Final = 0.2
 
 Resource = TypeVar("Resource")
 Result = TypeVar("Result")
@@ -130,6 +131,13 @@ class _Running(Generic[Resource]):
         resource, self._resource = self._resource, None
         if resource is not None:
             await close(resource)
+        await _ended(asyncio.all_tasks() - {asyncio.current_task()})
+
+
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    """Let gRPC's own tasks end, which outlive their channel by a moment; asyncio complains of them otherwise."""
+    if tasks:
+        await asyncio.wait(tasks, timeout=LAST_TASKS_TIMEOUT_S)
 
 
 _loops: WeakSet[LoopThread[Any]] = WeakSet()

@@ -41,6 +41,12 @@ LINGER_S: Final = 0.01
 SUSPICION_S: Final = 0.25
 """A node that is silent for so long is asked about, of all the others: has another one taken over?"""
 
+ANSWER_SHARE: Final = 0.95
+"""A node gets this much of the time, so that its own error, which knows more, arrives before the time is up."""
+
+LAST_ATTEMPT_S: Final = 0.03
+"""With less time than this left, nothing is sent any more: it could only turn what is known into what is not."""
+
 PAUSE_FIRST_S: Final = 0.02
 PAUSE_LAST_S: Final = 0.1
 SECOND_US: Final = 1_000_000
@@ -187,6 +193,8 @@ class Submitter:
         return max(again.pause_s, PAUSE_FIRST_S * self._jitter.random())
 
     async def _attempt(self, call: Call) -> list[Answer]:
+        if call.last_error is not None and call.deadline - self._loop.time() < LAST_ATTEMPT_S:
+            raise call.expired(self._directory.silent())
         if call.future.done():
             call.future = self._loop.create_future()
         self._waiting.append(call)
@@ -278,17 +286,20 @@ class Submitter:
         return result
 
     async def _target(self, batch: Batch) -> str:
-        """The leader's endpoint; raises `Unavailable` while nobody leads."""
+        """The leader's endpoint. While none is known, a node that answers: it waits for one, and knows it first."""
         directory = self._directory
         if directory.leader is None or (batch.principal is not None and not directory.cluster_id):
             await directory.refresh()
-        if directory.leader is None:
-            raise Unavailable("no leader is known", directory.endpoints())
-        return directory.leader
+        endpoint = directory.leader or directory.answering
+        if endpoint is None:
+            raise Unavailable("no node answers", directory.silent())
+        if batch.principal is not None and not directory.cluster_id:
+            raise Unavailable("no node knows yet which cluster this is", directory.silent())
+        return endpoint
 
     def _submission(self, batch: Batch) -> memory_pb2.Submission:
         commands = [command for call in batch.calls for command in call.commands]
-        timeout_us = max(1, int((batch.deadline - self._loop.time()) * SECOND_US))
+        timeout_us = max(1, int((batch.deadline - self._loop.time()) * ANSWER_SHARE * SECOND_US))
         if batch.principal is None:
             return memory_pb2.Submission(
                 bodies=[command.content for command in commands],

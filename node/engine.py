@@ -53,8 +53,16 @@ class Engine:
     """One run of one replica. `begin` starts it; `stop` ends its threads and leaves the files open."""
 
     def __init__(
-        self, opened: Opened, settings: Settings, directory: DataDirectory, members: Members, transport: Transport,
-        clock: Clock, entropy: Entropy, metrics: Metrics, port: EnginePort,
+        self,
+        opened: Opened,
+        settings: Settings,
+        directory: DataDirectory,
+        members: Members,
+        transport: Transport,
+        clock: Clock,
+        entropy: Entropy,
+        metrics: Metrics,
+        port: EnginePort,
     ) -> None:
         self._settings = settings
         self._directory = directory

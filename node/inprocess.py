@@ -133,9 +133,7 @@ class InProcessTransport:
             raise Unavailable("nobody is there", (member,))
         return node
 
-    async def _call(
-        self, member: str, timeout_us: int, call: Callable[[Reachable], Awaitable[Answer]]
-    ) -> Answer:
+    async def _call(self, member: str, timeout_us: int, call: Callable[[Reachable], Awaitable[Answer]]) -> Answer:
         node = self._reached(member)
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):

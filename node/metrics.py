@@ -31,7 +31,9 @@ class Metrics:
         self.fsync_seconds = self._histogram("fsync_seconds", "Durable transactions of the log.")
         self.apply_seconds = self._histogram("apply_seconds", "Transactions of the projection.")
         self.round_commands = Histogram(
-            "veridical_round_commands", "Commands in one round.", registry=self.registry,
+            "veridical_round_commands",
+            "Commands in one round.",
+            registry=self.registry,
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
         )
         self.registry.register(_StatusCollector(status, wal_bytes))

@@ -234,5 +234,3 @@ class Reads:
         if age_us is None or age_us > limit_us:
             known = "unknown" if age_us is None else f"{age_us} µs"
             raise Unavailable(f"the age of this state is {known}, asked for was at most {limit_us} µs")
-
-

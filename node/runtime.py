@@ -305,9 +305,7 @@ class Node:
         envelope = Envelope(cluster_id, key.public_key, self._clock.wall_us(), heads, ANONYMOUS)
         return Submission(envelope.raw, key.sign(envelope.signed_bytes), bodies, timeout_us, wait)
 
-    async def _in_hand(
-        self, submission: Submission, work: Callable[[_Path], Awaitable[SubmitResult]]
-    ) -> SubmitResult:
+    async def _in_hand(self, submission: Submission, work: Callable[[_Path], Awaitable[SubmitResult]]) -> SubmitResult:
         """Count a submission while it is here, and end it by its deadline in an answer or in what is known of it."""
         commands, size = len(submission.bodies), len(submission.envelope) + sum(map(len, submission.bodies))
         self._enter(commands, size)

@@ -36,7 +36,6 @@ class Timings(BaseModel):
         return self
 
 
-
 class Limits(BaseModel):
     """Every queue and every size has one."""
 

@@ -59,7 +59,12 @@ class Writer:
     """
 
     def __init__(
-        self, store: LogStore, identity: Identity, clock: Clock, port: WriterPort, observe: Observe,
+        self,
+        store: LogStore,
+        identity: Identity,
+        clock: Clock,
+        port: WriterPort,
+        observe: Observe,
         simulated_fsync_s: float = 0,
     ) -> None:
         self._store = store
@@ -252,7 +257,12 @@ class Applier:
     """
 
     def __init__(
-        self, projection: Projection, store: LogStore, recent: RecentEntries, port: ApplierPort, observe: Observe,
+        self,
+        projection: Projection,
+        store: LogStore,
+        recent: RecentEntries,
+        port: ApplierPort,
+        observe: Observe,
         clock: Clock,
     ) -> None:
         self._projection = projection

@@ -20,7 +20,7 @@ from .integrity import Finding, findings
 from .reader import Reader
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
-from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, WAL_BYTES_LIMIT, Database, transaction
+from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, MEMORY, WAL_BYTES_LIMIT, Database, transaction
 from .state import HotState
 
 REBUILD_BYTES: Final = 4 << 20
@@ -70,7 +70,8 @@ class Projection:
     @staticmethod
     def rebuild(path: str | Path, history: History, last: int, progress: Progress | None = None) -> Projection:
         """Throw the file at `path` away and fold `history` again up to entry `last`. No reader may be open."""
-        Database(path).remove()
+        if str(path) != MEMORY:
+            Database(path).remove()
         projection = Projection.open(path)
         projection.catch_up(history, last, progress)
         return projection

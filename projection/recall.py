@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 
 from ..memory.ranking import normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
-from . import schema, terms
+from . import schema
 from .answers import Hit
 from .filters import Conditions
 from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
-from .terms import Choice
+from .terms import EVERYWHERE, Budget, Choice, choose
 
 SLICE: Final = 64
 SLICE_PER_ASKED: Final = 4
@@ -31,7 +31,7 @@ NEWEST_PHRASES: Final = 4
 COUNTED_LIMIT: Final = 4_096
 SMALL_SCOPE_SHARE: Final = 0.02
 SMALL_SCOPE_RECORDS: Final = 4_096
-SMALL_SCOPE_BUDGET: Final = 131_072
+WITHIN_SMALL_SCOPE: Final = Budget(hits=131_072, share=1.0)
 
 _BM25: Final = f"bm25(words, {', '.join(map(str, FULL_TEXT_WEIGHTS))})"
 _RANKED: Final = f"""
@@ -76,9 +76,8 @@ class Search:
     # --- candidates ---------------------------------------------------------------------------------------------------
 
     def _choice(self, phrases: tuple[str, ...]) -> Choice:
-        if self._is_small_scope:
-            return terms.choose(phrases, self._population, self._commonness, SMALL_SCOPE_BUDGET, common_share=1.0)
-        return terms.choose(phrases, self._population, self._commonness)
+        budget = WITHIN_SMALL_SCOPE if self._is_small_scope else EVERYWHERE
+        return choose(phrases, self._population, self._commonness, budget)
 
     def _commonness(self, phrase: str) -> int:
         (hits,) = self._connection.execute(schema.COMMONNESS, (phrase, COUNTED_LIMIT)).fetchone()

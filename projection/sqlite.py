@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import itertools
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ MEMORY_STATISTICS_OFF = _without_memory_statistics()
 
 import sqlite3  # noqa: E402  (only after the configuration above)
 
-PAGE_BYTES = 4096
+MEMORY = ":memory:"
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
 MAPPED_BYTES = 1 << 30
@@ -55,10 +56,8 @@ class Database:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self.in_memory = self.path == ":memory:"
-        self._uri = (
-            f"file:/veridical-projection-{id(self)}?vfs=memdb" if self.in_memory else Path(path).absolute().as_uri()
-        )
+        self.in_memory = self.path == MEMORY
+        self._uri = _memory_uri() if self.in_memory else Path(path).absolute().as_uri()
         self._anchor = self._connect() if self.in_memory else None
 
     @property
@@ -115,6 +114,13 @@ class Database:
             timeout=BUSY_TIMEOUT_MS / 1000,
             cached_statements=STATEMENTS_KEPT,
         )
+
+
+def _memory_uri() -> str:
+    return f"file:/veridical-projection-{next(_memory_databases)}?vfs=memdb"
+
+
+_memory_databases = itertools.count(1)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .words import folded_text, language_names, pairs, split_runs
 
@@ -19,9 +20,6 @@ TERMS_READ_LIMIT = 256
 TERMS_ASKED_LIMIT = 32
 SMALL_POPULATION = 5_000
 NOTICE_CHARACTERS_LIMIT = 200
-COMMON_SHARE = 0.02
-HITS_BUDGET = 8_192
-RANKED_HITS_LIMIT = 8_192
 
 Commonness = Callable[[str], int]
 
@@ -43,6 +41,16 @@ class Terms:
 
     phrases: tuple[str, ...]
     notices: tuple[str, ...] = ()
+
+
+class Budget(NamedTuple):
+    """What a search may cost: the hits of all its phrases together, and the share of all records that one may have."""
+
+    hits: int
+    share: float
+
+
+EVERYWHERE = Budget(hits=8_192, share=0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +90,18 @@ def terms(query: str) -> Terms:
     return Terms(tuple(map(_phrase, telling[:TERMS_READ_LIMIT])), tuple(notices))
 
 
-def choose(
-    phrases: tuple[str, ...],
-    population: int,
-    commonness: Commonness,
-    hits_budget: int = HITS_BUDGET,
-    common_share: float = COMMON_SHARE,
-) -> Choice:
-    """The phrases worth searching among `population` records: the rarest, and at least one.
+def choose(phrases: tuple[str, ...], population: int, commonness: Commonness, budget: Budget = EVERYWHERE) -> Choice:
+    """The phrases worth searching among `population` records: the rarest that the budget allows, and at least one.
 
-    `commonness(phrase)` estimates how many records hold a phrase. Those that more than `common_share` of all records
-    hold are left out, and those whose hits together exceed `hits_budget`.
+    `commonness(phrase)` estimates how many records hold a phrase.
     """
     if population <= SMALL_POPULATION:
         return Choice(phrases[:TERMS_ASKED_LIMIT], phrases[TERMS_ASKED_LIMIT:])
     counted = sorted((commonness(phrase), place) for place, phrase in enumerate(phrases))
-    kept = list(_affordable(counted, common_share * population, hits_budget))[:TERMS_ASKED_LIMIT]
+    kept = list(_affordable(counted, budget.share * population, budget.hits))[:TERMS_ASKED_LIMIT]
     chosen = tuple(phrases[place] for place in sorted(kept))
     common = tuple(phrase for place, phrase in enumerate(phrases) if place not in kept)
-    return Choice(chosen, common, ranked=not counted or counted[0][0] <= max(hits_budget, RANKED_HITS_LIMIT))
+    return Choice(chosen, common, ranked=not counted or counted[0][0] <= budget.hits)
 
 
 def _affordable(counted: list[tuple[int, int]], common_from: float, budget: int) -> Iterable[int]:

@@ -10,7 +10,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..lease.acceptor import Acceptor
 from ..lease.messages import Holder
@@ -22,6 +22,10 @@ from .settings import Settings
 from .tail import Anchor, Tail
 
 NEVER = 1 << 62
+
+
+Fields: TypeAlias = tuple[int, bytes, bytes, bytes, tuple[bytes | None, ...]]
+"""What `SystemFields` holds; the log's notary has a named form of its own."""
 
 
 class SystemFields(NamedTuple):
@@ -45,11 +49,11 @@ class Notary(Protocol):
         """Whether `public_key` made this seal for this cluster."""
         ...
 
-    def elected(self, epoch: int, time_us: int) -> SystemFields:
+    def elected(self, epoch: int, time_us: int) -> Fields:
         """The entry that opens an epoch."""
         ...
 
-    def configured(self, configuration: Configuration, time_us: int) -> SystemFields:
+    def configured(self, configuration: Configuration, time_us: int) -> Fields:
         """The entry that puts a configuration in force."""
         ...
 

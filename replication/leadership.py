@@ -10,7 +10,7 @@ from ..lease.tenure import Tenure
 from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.seal import Seal
-from .kernel import Kernel, SystemFields
+from .kernel import Fields, Kernel
 from .messages import (
     Accepted,
     Append,
@@ -72,7 +72,7 @@ class Leadership:
         """Append `leader.elected`, after the founding configuration if this is the first epoch of a history."""
         kernel = self.kernel
         founding = self.configuration if kernel.tail.last_index == 0 else None
-        drafts: list[SystemFields] = []
+        drafts: list[Fields] = []
         if founding:
             kernel.rule("founding")
             drafts.append(kernel.notary.configured(founding, kernel.wall_us))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..log.configuration import Configuration, founding
@@ -13,6 +14,7 @@ from .clocks import NodeClock
 from .host import Host
 from .network import Network
 from .process import Process
+from .profiles import Profile
 from .report import Tally
 from .requests import Answer, Query, Reply, Submission
 from .world import MILLISECOND, SECOND, World
@@ -21,34 +23,27 @@ NAME = "simulated"
 
 
 class Cluster:
-    """All hosts by id. `settings` are those of every replica, `write_quorum` None for the majority.
+    """All hosts by id. An `ambush` awaits every process that begins to lead."""
 
-    An `ambush` awaits every process that begins to lead.
-    """
-
-    def __init__(
-        self, world: World, size: int, settings: Settings, rules: Tally, faults_seen: Tally, write_quorum: int | None,
-        rate_ppm: int,
-    ) -> None:
+    def __init__(self, world: World, profile: Profile, settings: Settings, rules: Tally, faults_seen: Tally) -> None:
         self.name = NAME
         self.world = world
+        self.profile = profile
         self.settings = settings
         self.rules = rules
         self.faults_seen = faults_seen
         self.network = Network(world)
         self.checks = Checks(self)
-        self.first_members = [f"n{number}" for number in range(1, size + 1)]
-        self._write_quorum = write_quorum
+        self.first_members = [f"n{number}" for number in range(1, profile.size + 1)]
         self._clock_choices = world.stream("clocks")
-        self.largest_rate_ppm = rate_ppm
         self.ambush: Callable[[Process], None] | None = None
         self.hosts: dict[str, Host] = {}
         for id in self.first_members:
             self.add_host(id, is_first=True)
 
     def add_host(self, id: str, is_first: bool = False) -> Host:
-        """A new machine with an empty disk."""
-        choices, fastest_ppm = self._clock_choices, self.largest_rate_ppm
+        """A new machine with an empty disk, and a clock that may be as fast or as slow as is allowed."""
+        choices, fastest_ppm = self._clock_choices, self.profile.rate_ppm
         clock = NodeClock(
             self.world,
             choices.choice((-fastest_ppm, fastest_ppm, choices.randint(-fastest_ppm, fastest_ppm))),
@@ -60,7 +55,8 @@ class Cluster:
 
     def founding_configuration(self) -> Configuration:
         """What the first members found their cluster with."""
-        return founding([self.hosts[id].member for id in self.first_members], self._write_quorum)
+        agreed = founding([self.hosts[id].member for id in self.first_members], self.profile.write_quorum)
+        return replace(agreed, lease_ttl_ms=self.profile.lease_ttl_ms)
 
     # --- who there is ---
 

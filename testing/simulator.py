@@ -53,9 +53,7 @@ class Simulation:
         self.rules = Tally()
         self.faults_seen = Tally()
         settings = replace(SETTINGS, **profile.settings)  # pyright: ignore[reportArgumentType]
-        self.cluster = Cluster(
-            self.world, profile.size, settings, self.rules, self.faults_seen, profile.write_quorum, profile.rate_ppm
-        )
+        self.cluster = Cluster(self.world, profile, settings, self.rules, self.faults_seen)
         self.records = Records()
         self.operator = Operator(self.cluster)
         self.faults = Faults(self.cluster, profile, self.operator, without)

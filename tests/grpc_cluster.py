@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -106,7 +106,7 @@ class ProcessCluster:
 
 
 @contextmanager
-def process_cluster(data: Path, count: int = 3) -> Iterator[ProcessCluster]:
+def process_cluster(data: Path, count: int = 3) -> Generator[ProcessCluster]:
     """A cluster that serves; its processes are gone afterwards."""
     cluster = ProcessCluster(data, count)
     try:
@@ -140,7 +140,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def black_hole() -> Iterator[str]:
+def black_hole() -> Generator[str]:
     """An endpoint that accepts connections and never says a word."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

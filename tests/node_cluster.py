@@ -34,7 +34,10 @@ def write_command(subject: str, text: str, predicate: str = "says", scope: str =
 
 
 def signed(
-    principal: Principal, cluster_id: str, commands: Sequence[BareCommand], timeout_us: int = 5 * SECOND_US,
+    principal: Principal,
+    cluster_id: str,
+    commands: Sequence[BareCommand],
+    timeout_us: int = 5 * SECOND_US,
     wait: Wait = Wait.QUORUM,
 ) -> Submission:
     """The commands in one envelope, signed by `principal`."""

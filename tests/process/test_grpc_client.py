@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc_cluster
 import pytest
@@ -76,6 +76,7 @@ def test_lists_say_what_they_are_the_answer_at(memory: ConnectedMemory):
     assert [hit.id for hit in hits] == [record.id]
     assert hits[0].score is not None
     assert hits.index >= record.index
+    assert record.updated_at is not None
     assert hits.now >= record.updated_at
     assert hits.scopes == ("test:lists",)
     stream = memory.all(scope="test:lists")
@@ -125,22 +126,24 @@ def test_a_refusal_names_its_rule(memory: ConnectedMemory):
     assert isinstance(third, MemoryRecord)
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda memory: memory.write(fact("x", "long" * 5001)), TooLarge),
-        (lambda memory: memory.write(fact("x", "")), Invalid),
-        (lambda memory: memory.write(fact("x", scope="a/../b")), Invalid),
-        (lambda memory: memory.get("not an id"), Invalid),
-        (lambda memory: memory.get("ab" * 16, consistency="fresh"), Invalid),
-        (lambda memory: memory.get("ab" * 16, timeout_s=0), Invalid),
-        (lambda memory: memory.recall("x", k=0), Invalid),
-        (lambda memory: memory.get_many(["ab" * 16] * 1001), TooLarge),
-        (lambda memory: memory.write(fact("x"), command_id="short"), Invalid),
-        (lambda memory: memory.corroborate("ab" * 16), Refused),
-    ],
-)
-def test_a_mistake_is_a_typed_error(memory: ConnectedMemory, call, error: type[Exception]):
+MISTAKES: list[tuple[Callable[[ConnectedMemory], object], type[Exception]]] = [
+    (lambda memory: memory.write(fact("x", "long" * 5001)), TooLarge),
+    (lambda memory: memory.write(fact("x", "")), Invalid),
+    (lambda memory: memory.write(fact("x", scope="a/../b")), Invalid),
+    (lambda memory: memory.get("not an id"), Invalid),
+    (lambda memory: memory.get("ab" * 16, consistency="fresh"), Invalid),
+    (lambda memory: memory.get("ab" * 16, timeout_s=0), Invalid),
+    (lambda memory: memory.recall("x", k=0), Invalid),
+    (lambda memory: memory.get_many(["ab" * 16] * 1001), TooLarge),
+    (lambda memory: memory.write(fact("x"), command_id="short"), Invalid),
+    (lambda memory: memory.corroborate("ab" * 16), Refused),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), MISTAKES)
+def test_a_mistake_is_a_typed_error(
+    memory: ConnectedMemory, call: Callable[[ConnectedMemory], object], error: type[Exception]
+):
     """Nothing is sent that cannot be right; what only a node can know is refused there."""
     with pytest.raises(error):
         call(memory)
@@ -168,7 +171,9 @@ def test_the_author_is_the_key_that_signed(cluster: ProcessCluster):
     """A principal's commands carry its key; without one a node signs on behalf of nobody."""
     with ConnectedMemory.connect(cluster.endpoints, principal=ALICE) as memory:
         assert memory.write(fact("signed")).author == ALICE.key_id
-        assert memory.write_many([fact("signed too")])[0].author == ALICE.key_id
+        (bulk,) = memory.write_many([fact("signed too")])
+        assert isinstance(bulk, MemoryRecord)
+        assert bulk.author == ALICE.key_id
     with ConnectedMemory.connect(cluster.endpoints) as memory:
         assert memory.write(fact("unsigned")).author == ""
 
@@ -193,7 +198,9 @@ def test_a_bad_command_in_company_fails_alone(cluster: ProcessCluster):
         async with await AsyncReplicatedMemory.connect(cluster.endpoints, principal=ALICE) as memory:
             system = Command(command_id(SystemClock().wall_us(), bytes(8)), "leader.elected", b"")
             deadline = asyncio.get_running_loop().time() + 5
-            wrong = memory._route.submit([system], ALICE, deadline)
+            wrong = memory._route.submit(  # pyright: ignore[reportPrivateUsage] - no public call makes such a command
+                [system], ALICE, deadline
+            )
             good = [memory.write(fact(f"company {number}")) for number in range(3)]
             return await asyncio.gather(wrong, *good, return_exceptions=True)
 

@@ -495,3 +495,9 @@ def test_a_check_runs_over_many_stretches(tmp_path: Path, monkeypatch: pytest.Mo
 def test_damage_says_where_it_is() -> None:
     assert str(LogDamaged("log.db", 7, "is broken", page=3)) == "log.db, page 3, entry 7: is broken"
     assert str(LogDamaged("log.db", None, "is broken")) == "log.db: is broken"
+
+
+def test_a_checksum_covers_where_one_field_ends_and_the_next_begins(stopped: Stopped) -> None:
+    entry = stopped.scribe.entries[0]
+    moved = altered(entry, envelope=entry.envelope + entry.signature[:1], signature=entry.signature[1:])
+    assert entry_row(moved)[-1] != entry_row(entry)[-1]

@@ -99,9 +99,8 @@ def test_tls_files_are_looked_at_by_check(tmp_path: Path, capsys: pytest.Capture
     """With TLS another address is allowed; files that are missing are named."""
     file = tmp_path / "node.toml"
     missing = tmp_path / "node.pem"
-    file.write_text(
-        f'data = "/data"\nendpoint = "10.0.0.7:7400"\n[tls]\ncertificate = "{missing}"\nkey = "{missing}"\nauthority = "{missing}"\n'
-    )
+    tls = "".join(f'{name} = "{missing}"\n' for name in ("certificate", "key", "authority"))
+    file.write_text(f'data = "/data"\nendpoint = "10.0.0.7:7400"\n[tls]\n{tls}')
     assert main(["--config", str(file), "--check"]) == 2
     assert f"{missing}: No such file" in capsys.readouterr().err
 

@@ -1,6 +1,7 @@
 """How a node without history finds its place (PROTOCOL § 10, *founding*)."""
 
 import asyncio
+from dataclasses import replace
 
 from veridical.log.configuration import Member, cluster_id, founding
 from veridical.memory.errors import Unavailable
@@ -53,7 +54,7 @@ def test_the_newest_configuration_is_taken_from_those_with_history() -> None:
     """Peers may know configurations of different age."""
     older = founding([Member("id-n2", "n2", bytes(32), "n2:7400")])
     historic = reply("n2", history="c" * 32)
-    known = HelloReply(*(getattr(historic, name) for name in HelloReply.__slots__[:-1]), older)
+    known = replace(historic, configuration=older)
     assert verdict(reply("n1"), {"n2": known, "n3": reply("n3", history="c" * 32)}, TERMS) == Joined("c" * 32, older)
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from veridical.projection import schema
 from veridical.projection.terms import (
-    COMMON_SHARE,
-    HITS_BUDGET,
+    EVERYWHERE,
     QUERY_CHARACTERS_LIMIT,
     SMALL_POPULATION,
     TERMS_ASKED_LIMIT,
@@ -225,7 +224,7 @@ def test_the_hits_of_all_words_together_are_bounded() -> None:
     """Rarest first, until the budget is spent."""
     hits = {f'"{number}"': 1_000 + number for number in range(30)}
     choice = choose(tuple(hits), LARGE, hits.__getitem__)
-    assert sum(hits[phrase] for phrase in choice.phrases) <= HITS_BUDGET
+    assert sum(hits[phrase] for phrase in choice.phrases) <= EVERYWHERE.hits
     assert choice.phrases == tuple(hits)[: len(choice.phrases)]
 
 
@@ -247,5 +246,5 @@ def test_a_choice_is_never_empty_and_never_dear(counts: list[int]) -> None:
     assert 1 <= len(choice.phrases) <= TERMS_ASKED_LIMIT
     assert sorted(choice.phrases + choice.common) == sorted(phrases)
     cost = sum(hits[phrase] for phrase in choice.phrases)
-    assert cost <= HITS_BUDGET or len(choice.phrases) == 1
-    assert all(hits[phrase] <= COMMON_SHARE * LARGE for phrase in choice.phrases) or len(choice.phrases) == 1
+    assert cost <= EVERYWHERE.hits or len(choice.phrases) == 1
+    assert all(hits[phrase] <= EVERYWHERE.share * LARGE for phrase in choice.phrases) or len(choice.phrases) == 1

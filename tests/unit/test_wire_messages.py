@@ -58,9 +58,7 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     Grant: st.builds(Grant, numbers, numbers, positions, numbers, configurations(), numbers),
     Refusal: st.builds(Refusal, numbers, numbers, numbers, names),
     Release: st.builds(Release, numbers, holders),
-    Append: st.builds(
-        Append, numbers, holders, numbers, numbers, hashes, some_entries, seals, numbers, numbers
-    ),
+    Append: st.builds(Append, numbers, holders, numbers, numbers, hashes, some_entries, seals, numbers, numbers),
     Appended: st.builds(Appended, numbers, numbers, st.booleans(), numbers, numbers, numbers, numbers, numbers),
     Heartbeat: st.builds(Heartbeat, numbers, holders, numbers, numbers, numbers),
     HeartbeatReply: st.builds(HeartbeatReply, numbers, numbers, numbers, numbers),
