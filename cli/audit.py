@@ -48,6 +48,7 @@ class Finding:
     erased: int
     last_index: int
     last_hash: str
+    committed: int
     bad_index: int | None
     what: str
     files: tuple[FileDamage, ...]
@@ -65,14 +66,19 @@ def verify(
     """Check chain, seals, signatures, bodies and files, and name the first bad index. Exit code 30: it is damaged."""
     from .sources import places
 
-    found = [verified(place, cluster_id, as_json) for place in places(path, data, endpoint)]
+    named = places(path, data, endpoint)
+    found = [verified(place, cluster_id, as_json) for place in named]
+    disagreement = disagreement_of(named, found)
+    good = not disagreement and all(finding.good for finding in found)
     if as_json:
-        good = all(finding.good for finding in found)
-        screen.say_json({"good": good, "histories": [asdict(finding) for finding in found]})
+        histories = [asdict(finding) for finding in found]
+        screen.say_json({"good": good, "disagreement": disagreement, "histories": histories})
     else:
         for finding in found:
             _show_finding(finding)
-    if not all(finding.good for finding in found):
+        if disagreement:
+            screen.say(f"BAD: {disagreement}")
+    if not good:
         raise typer.Exit(DAMAGED)
 
 
@@ -86,7 +92,28 @@ def verified(place: Place, cluster_id: str, quiet: bool) -> Finding:
             return _finding(source, cluster_id, quiet)
     except LogDamaged as damage:
         files = () if damage.index is not None else (FileDamage(damage.file, damage.page, damage.what),)
-        return Finding(place.name, "", "", False, 0, 0, 0, 0, "", damage.index, str(damage), files)
+        return Finding(place.name, "", "", False, 0, 0, 0, 0, "", 0, damage.index, str(damage), files)
+
+
+def disagreement_of(named: Sequence[Place], found: Sequence[Finding]) -> str:
+    """What sets histories apart that verify each by itself; empty when they are one, as far as all are committed."""
+    from .sources import opened
+
+    good = [
+        (place, finding) for place, finding in zip(named, found, strict=True) if finding.good and finding.last_index
+    ]
+    if len({finding.cluster_id for _, finding in good}) > 1:
+        return "these are histories of different clusters"
+    common = min((finding.committed for _, finding in good), default=0)
+    if len(good) < 2 or not common:
+        return ""
+    hashes: set[bytes] = set()
+    for place, _ in good:
+        with opened(place) as source:
+            hashes |= {entry.hash for entry, _ in source.history(common, common)}
+    return (
+        f"the histories are not the same up to entry {common}, which all hold for committed" if len(hashes) > 1 else ""
+    )
 
 
 def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
@@ -109,7 +136,8 @@ def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
         what = f"it is the history of cluster {source.cluster_id}, not of {cluster_id}"
     return Finding(
         source.name, source.cluster, source.cluster_id, not what and not files, result.seals,
-        result.unsealed, result.erased, result.last.index, result.last.hash.hex(), result.bad_index, what, files,
+        result.unsealed, result.erased, result.last.index, result.last.hash.hex(),
+        min(result.last.index, source.committed or result.last.index), result.bad_index, what, files,
     )  # fmt: skip
 
 

@@ -58,9 +58,11 @@ def up(
         found = _found_or_made(directory, cluster, nodes, base_port)
         started = [start(node) for node in found.nodes if not node.running_pid()]
         says = _on_change(screen.complain) if started and not as_json else _nothing
-        survey = wait_until_ready(found, started, SystemClock(), timeout, says)
-        found = found.refreshed()
-        found.store()
+        try:
+            survey = wait_until_ready(found, started, SystemClock(), timeout, says)
+        finally:
+            found = found.refreshed()
+            found.store()
     if as_json:
         screen.say_json(
             {"data": str(directory), "cluster": found.cluster, "nodes": [asdict(node) for node in found.nodes]}
@@ -69,7 +71,8 @@ def up(
     _show_nodes(found.nodes)
     leader = survey.leader
     ran = "started" if started else "it ran already"
-    screen.say(f"{len(found.nodes)} nodes ready in {directory} ({ran}); {leader.name if leader else 'nobody'} leads.")
+    count = f"{len(found.nodes)} node{'s' if len(found.nodes) > 1 else ''}"
+    screen.say(f"{count} ready in {directory} ({ran}); {leader.name if leader else 'nobody'} leads.")
 
 
 def _found_or_made(directory: Path, name: str, count: int | None, base_port: int | None) -> LocalCluster:

@@ -58,7 +58,8 @@ def compared(endpoints: Sequence[str], clock: Clock, timeout_s: float) -> Compar
     while True:
         found = asyncio.run(_digests(survey.members))
         silent = tuple(member.name for member in survey.members if member.id not in {each.id for each in found})
-        if len(found) > 1 and len({each.index for each in found}) == 1:
+        enough = len(found) >= min(2, len(survey.members)) > 0
+        if enough and len({each.index for each in found}) == 1:
             buckets = range(len(found[0].buckets))
             differing = tuple(place for place in buckets if len({each.buckets[place] for each in found}) > 1)
             return Comparison(found[0].index, tuple(found), silent, differing)

@@ -27,6 +27,12 @@ ReadOption = Annotated[
 Names = Annotated[list[str], typer.Argument(metavar="ID | SUBJECT PREDICATE", show_default=False)]
 
 
+CommandOption = Annotated[
+    str | None,
+    typer.Option("--command-id", metavar="HEX", help="Of an earlier try whose outcome is unknown.", show_default=False),
+]
+
+
 def remember(
     words: Annotated[
         list[str],
@@ -42,6 +48,7 @@ def remember(
         float | None,
         typer.Option("--ttl", metavar="SECONDS", help="Expires so long after the write.", show_default=False),
     ] = None,
+    command: CommandOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -56,7 +63,7 @@ def remember(
     if isinstance(fact, Problem):
         raise fact.error
     with connected(data, endpoint, timeout) as memory:
-        written = memory.write(fact.record)
+        written = memory.write(fact.record, command_id=command)
     if as_json:
         screen.say_json(written.model_dump(mode="json"))
     else:
@@ -154,6 +161,7 @@ def forget(
     names: Names,
     scope: ScopeOption = "global",
     reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
+    command: CommandOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -164,7 +172,7 @@ def forget(
 
     id = record_id(names, scope)
     with connected(data, endpoint, timeout) as memory:
-        memory.forget(id, reason=reason)
+        memory.forget(id, reason=reason, command_id=command)
     if as_json:
         screen.say_json({"forgotten": id})
     else:

@@ -58,4 +58,4 @@ def sentence(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror or type(error).__name__}"
-    return text
+    return "".join(character for character in text if character.isprintable())

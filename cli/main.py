@@ -13,6 +13,12 @@ from .screen import complain
 
 PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
+EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 no such record or not all of it, 2 wrong command line, 10 invalid, 11 too large, "
+    "12 refused, 13 conflict, 20 retry, 21 not the leader, 22 outcome unknown, 23 unavailable, 30 damaged, "
+    "31 log or projection unusable, 32 node cannot start, 40 file, 70 bug. `status` answers with its own four."
+)
+
 
 class Verbs(TyperGroup):
     """The verbs. An error that a user can act on becomes one line on standard error; any other keeps its traceback."""
@@ -47,7 +53,9 @@ def _root(
 
 def application() -> typer.Typer:
     """The command line with all its verbs."""
-    verbs = typer.Typer(cls=Verbs, callback=_root, no_args_is_help=True, pretty_exceptions_enable=False)
+    verbs = typer.Typer(
+        cls=Verbs, callback=_root, epilog=EXIT_CODES, no_args_is_help=True, pretty_exceptions_enable=False
+    )
     for verb in (cluster.up, cluster.down, status.status, cluster.transfer):
         verbs.command(rich_help_panel="Clusters")(verb)
     verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)

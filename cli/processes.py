@@ -32,6 +32,9 @@ PAUSE_S: Final = 0.05
 SECOND_US: Final = 1_000_000
 KILL_TIMEOUT_S: Final = 5.0
 LINES_SHOWN: Final = 3
+DAMAGED: Final = "damaged"
+"""How the condition of a node begins whose log does not hold what was written."""
+
 MODULE: Final = "veridical.cli.main"
 
 
@@ -129,10 +132,19 @@ def wait_until_ready(
         for each in started:
             if each.died:
                 raise Unavailable(f"{each.node.name} ended: {last_words(each.node)}", (each.node.endpoint,))
+        _require_hope(survey)
         if clock.elapsed_us() >= deadline_us:
             raise Unavailable(f"not ready after {timeout_s:g} s: {survey.reason} (see {cluster.data}/n*/node.log)")
         says(survey.reason)
         time.sleep(PAUSE_S)
+
+
+def _require_hope(survey: Survey) -> None:
+    """Raise `Unavailable` once all that is not ready is damaged, which no waiting mends."""
+    unready = [member for member in survey.members if not member.ready]
+    if survey.leader is not None and unready and all(member.condition.startswith(DAMAGED) for member in unready):
+        reason = "; ".join(f"{member.name}: {member.condition}" for member in unready)
+        raise Unavailable(reason)
 
 
 def last_words(node: LocalNode) -> str:

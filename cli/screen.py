@@ -54,7 +54,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seq
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:

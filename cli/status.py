@@ -13,7 +13,7 @@ import typer
 
 from . import screen
 from .options import DataOption, EndpointOption, JsonOption
-from .survey import ANSWER_TIMEOUT_S, Survey, surveyed
+from .survey import ANSWER_TIMEOUT_S, MemberRow, Survey, surveyed
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
 WATCH_PERIOD_S: Final = 1.0
 COLUMNS: Final = (
-    "member",
-    "id",
-    "endpoint",
-    "role",
-    "epoch",
-    "commit",
-    "applied",
-    "lag",
-    "lease",
-    "disk free",
-    "state",
-)
+    "member", "id", "endpoint", "role", "epoch", "commit", "applied", "lag", "lease", "disk free", "state",
+)  # fmt: skip
+WIDE: Final = ("id", "disk free")
+"""Columns for which a narrow terminal has no room."""
+
+WIDE_COLUMNS: Final = 110
 NUMBERS: Final = ("epoch", "commit", "applied", "lag", "lease", "disk free")
 
 
@@ -73,7 +67,7 @@ def _taken(asked: Target, timeout_s: float) -> Survey:
 
 def _with_local_knowledge(survey: Survey, data: Path) -> Survey:
     from .local import LocalCluster
-    from .survey import DOWN, MemberRow
+    from .survey import DOWN
 
     cluster = LocalCluster.load(data)
     if cluster is None:
@@ -110,17 +104,29 @@ def _picture(survey: Survey, data: Path | None) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    rows = [
-        (
-            member.name, member.id, member.endpoint, member.role, member.epoch, member.commit_index,
-            member.applied_index, member.lag, f"{member.lease_ms} ms" if member.lease_ms else None,
-            screen.size(member.disk_free_bytes), member.condition or ("ready" if member.ready else None),
-        )
-        for member in survey.members
-    ]  # fmt: skip
+    is_wide = screen.console().width >= WIDE_COLUMNS
+    shown = [name for name in COLUMNS if is_wide or name not in WIDE]
+    rows = [[cells[name] for name in shown] for cells in map(_cells, survey.members)]
     verdict = survey.health.name.lower().replace("_", " ") + (f": {survey.reason}" if survey.reason else "")
     head = f"cluster {survey.cluster or 'unknown'}" + ("" if data is None else f" in {data}")
-    return Group(screen.table(COLUMNS, rows, NUMBERS), Text(screen.plain(f"{head}: {verdict}")))
+    return Group(screen.table(shown, rows, NUMBERS), Text(screen.plain(f"{head}: {verdict}")))
+
+
+def _cells(member: MemberRow) -> dict[str, object]:
+    """What the table shows of a member, by column."""
+    return {
+        "member": member.name,
+        "id": member.id,
+        "endpoint": member.endpoint,
+        "role": member.role,
+        "epoch": member.epoch,
+        "commit": member.commit_index,
+        "applied": member.applied_index,
+        "lag": member.lag,
+        "lease": f"{member.lease_ms} ms" if member.lease_ms else None,
+        "disk free": screen.size(member.disk_free_bytes),
+        "state": member.condition or ("ready" if member.ready else None),
+    }
 
 
 def _watched(asked: Target, timeout_s: float, as_json: bool) -> Survey:

@@ -123,12 +123,14 @@ class Directory:
         return connection
 
     def redirect(self, endpoint: str) -> None:
-        """A node says that this one leads."""
-        for node, at in (*self._known.reached.items(), *self._known.advertised.items()):
+        """A node says that this one leads. Where nobody is known to live, the members have changed: ask again."""
+        known = self._known
+        for node, at in (*known.reached.items(), *known.advertised.items()):
             if at == endpoint:
-                self._known.leader = node
-                self._last_failures.pop(endpoint, None)
+                known.leader = node
+                self._last_failures.pop(known.endpoint(node) or endpoint, None)
                 return
+        known.leader = ""
 
     def answered(self, endpoint: str) -> None:
         """That node is well."""

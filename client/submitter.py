@@ -194,7 +194,7 @@ class Submitter:
 
     async def _attempt(self, call: Call) -> list[Answer]:
         if call.last_error is not None and call.deadline - self._loop.time() < LAST_ATTEMPT_S:
-            raise call.expired(self._directory.silent())
+            raise call.expired(self._directory.silent()) from None
         if call.future.done():
             call.future = self._loop.create_future()
         self._waiting.append(call)

@@ -145,12 +145,14 @@ def story(directory: Path, stack: ExitStack) -> None:
     leader = leader_of(data)
     tell(f"three nodes are up, processes {', '.join(str(node['pid']) for node in nodes)}; {leader['name']} leads")
 
-    killed_after, report = import_and_kill(data, file, len(found), leader)
-    tell(f"{leader['name']} was killed with SIGKILL after {killed_after} facts; the import went on under a new leader")
+    killed_after, gap_s, report = import_and_kill(data, file, len(found), leader)
+    tell(f"{leader['name']} was killed (SIGKILL) after {killed_after} facts; the next ones were in {gap_s:.2f} s later")
     expect(sum(report["outcomes"].values()) == len(found), f"not every fact was answered: {report}")
     expect(report["outcomes"] == {"asserted": len(found)}, f"not every fact was asserted once: {report['outcomes']}")
     tell(f"all {len(found)} facts are acknowledged, each asserted exactly once, up to index {report['last_index']}")
 
+    successor = leader_of(data)
+    expect(successor["id"] != leader["id"] and successor["epoch"] > leader["epoch"], "nobody took over")
     read_in_every_mode(data, found[-1])
     tell(f"with one node dead, {found[-1].subject!r} reads the same in the modes {', '.join(MODES)}")
 
@@ -177,8 +179,12 @@ def leader_of(data: Path) -> Any:
     return leaders[0]
 
 
-def import_and_kill(data: Path, file: Path, count: int, leader: Any) -> tuple[int, Any]:
-    """Import the file, and kill the leader half-way. Returns what was acknowledged then, and the import's report."""
+def import_and_kill(data: Path, file: Path, count: int, leader: Any) -> tuple[int, float, Any]:
+    """Import the file, and kill the leader half-way.
+
+    Returns what was acknowledged then, the longest time in seconds from one acknowledgement to the next from then on,
+    and the import's report.
+    """
     command = [*VERIDICAL, "import", str(file), "--data", str(data), "--json"]
     importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -187,13 +193,26 @@ def import_and_kill(data: Path, file: Path, count: int, leader: Any) -> tuple[in
             expect(importing.poll() is None, "the import ended before the leader could be killed")
             time.sleep(POLL_S)
         os.kill(leader["pid"], signal.SIGKILL)
+        gap_s = longest_gap_s(importing, resume)
         output, complaints = importing.communicate(timeout=STEP_TIMEOUT_S)
     finally:
         importing.kill()
         importing.wait()
     expect(importing.returncode == 0, f"the import ended with {importing.returncode}: {complaints.strip()}")
     expect(answered < count, "the import was over before the leader died")
-    return answered, json.loads(output)
+    return answered, gap_s, json.loads(output)
+
+
+def longest_gap_s(importing: subprocess.Popen[str], resume: Path) -> float:
+    """Wait for the end of the import; the longest time that passed without an acknowledgement, in seconds."""
+    known, longest_s, since = answered_facts(resume), 0.0, time.monotonic()
+    while importing.poll() is None:
+        answered = answered_facts(resume)
+        if answered > known:
+            longest_s = max(longest_s, time.monotonic() - since)
+            known, since = answered, time.monotonic()
+        time.sleep(POLL_S)
+    return longest_s
 
 
 def answered_facts(resume: Path) -> int:

@@ -34,7 +34,10 @@ class ConfigError(ValueError):
 
 
 class Tls(BaseModel):
-    """Mutual TLS: this node's certificate and key, and the authority that signs every peer's and client's (PEM)."""
+    """Mutual TLS: this node's certificate and key, and the authority that signs every peer's and client's (PEM).
+
+    Keys are ECDSA or RSA: the TLS of gRPC takes no Ed25519 certificates.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

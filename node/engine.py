@@ -157,6 +157,7 @@ class Engine:
         """Take no more inputs, and tell all callers what is known."""
         self.driver.stop()
         self.rounds.lose(reason)
+        self.reads.close(reason)
 
     def stop(self, wait_s: float) -> bool:
         """End all threads, the writer after all that waits is written; whether the files are free now. Blocks.

@@ -59,7 +59,7 @@ CODES: Final = {
 def failed(error: Exception) -> Failure:
     """The failure that stands for `error`: by its nearest class in the tree; anything outside the tree is a bug."""
     for kind in type(error).__mro__:
-        if issubclass(kind, VeridicalError) and kind in KINDS:
+        if kind is not Bug and issubclass(kind, VeridicalError) and kind in KINDS:
             fields = {name: value for name in _fields(kind) if (value := getattr(error, name)) is not None}
             return Failure(kind=KINDS[kind], **fields)
     if isinstance(error, LogError):
@@ -70,10 +70,12 @@ def failed(error: Exception) -> Failure:
 def raised(failure: Failure) -> VeridicalError:
     """The error that `failure` stands for, to be raised here. A kind of a later release is a bug to this one."""
     kind = ERRORS.get(failure.kind, Bug)
+    if kind is Bug:
+        return Bug(failure.reason)
     if kind is NotLeader:
         return NotLeader(failure.leader or None)
     fields: dict[str, Any] = {name: getattr(failure, name) for name in _fields(kind)}
-    return kind(**fields) if kind is not Bug else Bug(failure.reason)
+    return kind(**fields)
 
 
 async def abort(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> None:
@@ -92,6 +94,4 @@ def failure_of(error: grpc.aio.AioRpcError) -> Failure | None:
 
 
 def _fields(kind: type[VeridicalError]) -> list[str]:
-    if kind is Bug:
-        return []
     return list(inspect.signature(kind).parameters)

@@ -118,9 +118,19 @@ class Reads:
         self._barriers: dict[int, asyncio.Future[ReadReady]] = {}
         self._positions: list[tuple[Position, asyncio.Future[None]]] = []
         self._applied = ORIGIN
+        self._closed = ""
+
+    def close(self, reason: str) -> None:
+        """The node ends: no read finds its index any more."""
+        self._closed = reason
+        for future in [*self._barriers.values(), *(future for _, future in self._positions)]:
+            if not future.done():
+                future.set_exception(Unavailable(reason))
 
     async def read(self, request: ReadRequest) -> ReadReply:
         """The answer, or `Unavailable`, `Invalid`, `Retry` (too many reads wait)."""
+        if self._closed:
+            raise Unavailable(self._closed)
         if self._under_way >= self._limit:
             raise Retry(f"{self._limit} reads are under way", OVERLOAD_HINT_S)
         self._under_way += 1
@@ -141,7 +151,7 @@ class Reads:
             await self._wait_for(request.min_position, request.timeout_us)
             return await self._answer(request)
         deadline_us = self._clock.elapsed_us() + request.timeout_us
-        while True:
+        while not self._closed:
             ready = await self._barrier(request, deadline_us)
             if ready.member == self._port.member:
                 return await self._answer(request)
@@ -149,6 +159,7 @@ class Reads:
             if reply is not None:
                 return reply
             await asyncio.sleep(FORWARD_PAUSE_S)
+        raise Unavailable(self._closed)
 
     # --- the index ---
 

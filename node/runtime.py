@@ -88,6 +88,7 @@ class Node:
         self._dead = ""
         self._draining = False
         self._stopped = False
+        self._opening: asyncio.Future[Opened] | None = None
         self._opened: Opened | None = None
         self._engine: Engine | None = None
         self._role = RoleChanged(Role.FOLLOWER, 0, None, False)
@@ -109,7 +110,7 @@ class Node:
         self._condition, self._stopped = "stopped", True
         for task in self._tasks:
             task.cancel()
-        engine, opened = self._engine, self._opened
+        engine, opened = self._engine, await self._whatever_was_opened()
         if engine is not None:
             engine.lose("the node stops")
             self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
@@ -121,6 +122,15 @@ class Node:
         if opened is not None:
             await asyncio.to_thread(close_files, opened)
         self._directory.close()
+
+    async def _whatever_was_opened(self) -> Opened | None:
+        """The files, also when they are being opened just now: a thread cannot be called back."""
+        if self._opening is None:
+            return None
+        try:
+            return await self._opening
+        except (Unreadable, StartRefused, LogError, OSError):
+            return None
 
     async def drain(self, timeout_us: int) -> None:
         """Turn unready, hand leadership over, wait for what is under way. `stop` comes afterwards."""
@@ -137,7 +147,9 @@ class Node:
     async def _begin(self) -> None:
         try:
             tail_bytes = self._settings.limits.tail_bytes
-            self._opened = await asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
+            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
+            self._opening = asyncio.ensure_future(opening)
+            self._opened = await asyncio.shield(self._opening)
             await self._take_place(self._opened)
         except Unreadable as error:
             self._say(f"damaged: {error}")
@@ -150,7 +162,7 @@ class Node:
 
     def _say(self, condition: str) -> None:
         """Why this node does not serve yet, for its status and its log."""
-        if condition != self._condition:
+        if condition != self._condition and not self._stopped:
             self._condition = condition
             self._log.warning("not serving", condition=condition) if condition else self._log.info("in its place")
 

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from ..log.entry import Entry
 from ..log.seal import Seal
-from ..memory.errors import Invalid, Retry
+from ..memory.errors import Invalid
 from ..proto.channel import SERVER_OPTIONS
 from ..proto.generated import (
     admin_pb2,
@@ -43,7 +43,7 @@ from .ports import (
 
 SUBMISSIONS_PER_STREAM_LIMIT: Final = 1024
 BUNDLE_BYTES_LIMIT: Final = 1 << 20
-OVERLOAD_HINT_S: Final = 0.02
+CALLS_LIMIT: Final = 10_000
 LEADER_HINT_PERIOD_S: Final = 0.1
 BUCKETS_TIMEOUT_US: Final = 10_000_000
 EXPORT_BYTES: Final = 1 << 20
@@ -124,7 +124,10 @@ class LeaderHint:
 
 
 class Conversation:
-    """One `Submit` stream: every submission is a task of its own, results leave in bundles of whatever is ready."""
+    """One `Submit` stream: every submission is a task of its own, results leave in bundles of whatever is ready.
+
+    A caller that does not take its results is not read from any more.
+    """
 
     def __init__(self, node: Served, hint: LeaderHint, closing: asyncio.Event) -> None:
         self._node = node
@@ -133,6 +136,7 @@ class Conversation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: deque[memory_pb2.SubmitResult] = deque()
         self._wake = asyncio.Event()
+        self._room = asyncio.Event()
 
     async def bundles(
         self, submissions: AsyncIterator[memory_pb2.Submissions]
@@ -158,13 +162,12 @@ class Conversation:
     async def _read(self, submissions: AsyncIterator[memory_pb2.Submissions]) -> None:
         async for bundle in submissions:
             for submission in bundle.submissions:
+                while len(self._tasks) + len(self._results) >= SUBMISSIONS_PER_STREAM_LIMIT:
+                    self._room.clear()
+                    await self._room.wait()
                 self._begin(submission)
 
     def _begin(self, raw: memory_pb2.Submission) -> None:
-        if len(self._tasks) >= SUBMISSIONS_PER_STREAM_LIMIT:
-            full = Retry(f"{SUBMISSIONS_PER_STREAM_LIMIT} submissions wait on this stream", OVERLOAD_HINT_S)
-            self._put(memory_pb2.SubmitResult(request=raw.request, failure=failed(full)))
-            return
         task = asyncio.get_running_loop().create_task(self._answer(raw))
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -201,6 +204,7 @@ class Conversation:
             result = self._results.popleft()
             bundle.results.append(result)
             size += result.ByteSize()
+        self._room.set()
         return bundle
 
 
@@ -365,7 +369,7 @@ class Server:
     ) -> None:
         self._closing = asyncio.Event()
         self._replication = ReplicationService(node, cluster, heard)
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=CALLS_LIMIT)
         memory_pb2_grpc.add_MemoryServicer_to_server(MemoryService(node, self._closing), self._server)
         admin_pb2_grpc.add_AdminServicer_to_server(AdminService(node), self._server)
         replication_pb2_grpc.add_ReplicationServicer_to_server(self._replication, self._server)

@@ -34,11 +34,10 @@ class Opened:
         """The same, as the replication core wants it."""
         hard, log, anchor = self.log.hard_state, self.log, self.log.anchor
         holder = None if hard.node is None or hard.run is None else Holder(hard.node, hard.run)
-        keys = {member.id: member.public_key for known in log.configurations for member in known.members}
         return Restored(
             HardState(hard.promised_epoch, holder), log.commit_index, self.projection.applied.index,
             Anchor(anchor.index, anchor.epoch, anchor.hash, anchor.time_us), log.tail, log.seals, log.configurations,
-            keys,
+            dict(log.keys),
         )  # fmt: skip
 
 

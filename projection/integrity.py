@@ -80,8 +80,8 @@ def _counts(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 _ROWS: Final = """
-SELECT content.digest, content.body, record.* FROM record LEFT JOIN content ON content.number = record.number
-ORDER BY record.number
+SELECT content.digest, CAST(content.body AS BLOB), record.*
+FROM record LEFT JOIN content ON content.number = record.number ORDER BY record.number
 """
 
 
@@ -95,7 +95,7 @@ def _records(connection: sqlite3.Connection) -> Iterator[Finding]:
         record = record_of(body)
         if facets(number, record, scopes.get(record.scope, 0)) != tuple(narrow):
             yield Finding("record", "the row does not match its record", id)
-    for id, digest, body in connection.execute("SELECT id, digest, body FROM past"):
+    for id, digest, body in connection.execute("SELECT id, digest, CAST(body AS BLOB) FROM past"):
         if sha256(b"past\0" + body).digest() != digest:
             yield Finding("past", "the row does not match its digest", id)
 

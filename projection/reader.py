@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from threading import Lock
 from typing import Final
 
 from ..log.entry import Position
@@ -57,6 +58,8 @@ class Reader(StoredState):
         self._file = file
         self._depth = 0
         self._snapshots = 0
+        self._guard = Lock()
+        self._open_snapshot = 0
         self._revoked = False
         self._known_standing: Standing | None = None
 
@@ -83,15 +86,15 @@ class Reader(StoredState):
     @property
     def open_snapshot(self) -> int:
         """The number of the snapshot that is open now, 0 when none is. May be asked from any thread."""
-        return self._snapshots if self._depth else 0
+        return self._open_snapshot
 
     def revoke(self, snapshot: int) -> None:
         """Take that snapshot away from whoever holds it: the read ends in `SnapshotRevoked`. From any thread."""
-        if self.open_snapshot == snapshot:
-            self._revoked = True
-            self._connection.interrupt()
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        with self._guard:
+            if self._open_snapshot == snapshot:
+                self._revoked = True
+                self._connection.interrupt()
+                self._roll_back()
 
     def standing(self) -> Standing:
         """Where the fold stands; within a snapshot it is read once."""
@@ -102,12 +105,19 @@ class Reader(StoredState):
         return self._known_standing
 
     def _begin(self) -> None:
-        self._revoked = False
-        self._snapshots += 1
         self._known_standing = None
-        self._connection.execute("BEGIN")
+        with self._guard:
+            self._revoked = False
+            self._snapshots += 1
+            self._open_snapshot = self._snapshots
+            self._connection.execute("BEGIN")
 
     def _end(self) -> None:
+        with self._guard:
+            self._open_snapshot = 0
+            self._roll_back()
+
+    def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 

@@ -101,6 +101,8 @@ class HotState(StoredState):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
         self._held: dict[bytes, Held | None] = {}
+        self._any_rejection = self._row("SELECT 1 FROM rejection LIMIT 1") is not None
+        self._any_retraction = self._row("SELECT 1 FROM retraction LIMIT 1") is not None
         self._contended = {id for (id,) in connection.execute(schema.GET_CONTENDED)}
         self._settings: dict[str, SettingValue | None] = {}
         self._standing = super().standing()
@@ -131,6 +133,14 @@ class HotState(StoredState):
         """See `State.contending`."""
         return super().contending(id) if id in self._contended else ()
 
+    def rejected(self, id: bytes, value_digest: bytes) -> bool:
+        """See `State.rejected`."""
+        return self._any_rejection and super().rejected(id, value_digest)
+
+    def retracted(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """See `State.retracted`."""
+        return self._any_retraction and super().retracted(id, value_digest, source_digest)
+
     def setting(self, name: str) -> SettingValue | None:
         """See `State.setting`."""
         if name not in self._settings:
@@ -140,6 +150,8 @@ class HotState(StoredState):
     def advance(self, standing: Standing, present: Mapping[bytes, Held | None], workspace: Workspace) -> None:
         """The batch that leads there is committed: `present` are the rows that it changed, None for those now gone."""
         self._standing = standing
+        self._any_rejection |= bool(workspace.rejections)
+        self._any_retraction |= bool(workspace.retractions)
         for id, contenders in workspace.contenders.items():
             (self._contended.add if contenders else self._contended.discard)(id)
         self._settings.clear()

@@ -20,6 +20,7 @@ from ..replication.messages import (
     RoleChanged,
 )
 from .history import History
+from .notary import public_key
 from .report import Tally
 from .requests import Query, Submission, Value, Written
 from .violations import Violation
@@ -272,6 +273,15 @@ class Checks:
     def applied(self, host: Host) -> None:
         """A node's fold stands at an index that is to be compared."""
         self.digests.applied(host.id, host.fold.applied, host.fold.digest())
+
+    def sealed(self, process: Process) -> None:
+        """At rest every seal on a disk is its sealer's word about the entry that stands there, and the last is sealed."""
+        disk, notary = process.host.disk, process.host.notary
+        for index, seal in disk.seals.items():
+            if seal.hash != disk.hash_at(index) or not notary.check(seal, public_key(seal.sealer)):
+                raise Violation("seals tell the truth", f"{process.holder.run} has a seal of another entry at {index}")
+        if disk.last_index not in disk.seals:
+            raise Violation("seals tell the truth", f"{process.holder.run} ends at {disk.last_index} without a seal")
 
     def ready_here(self, process: Process, position: Position) -> None:
         """The core lets this node answer a read from its own state."""

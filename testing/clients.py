@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,6 +44,23 @@ def register_id(number: int) -> bytes:
 def topic_id(number: int) -> bytes:
     """The record about topic `number`."""
     return record_id(make_key(f"topic {number}", "status", SCOPE))
+
+
+def register_write(number: int, value: str) -> Command:
+    """Write `value` to a register."""
+    return commands.WRITE, commands.WriteBody("fact", f"register {number}", "value", SCOPE, value)
+
+
+def signed(cluster: Cluster, author: str, batch: Sequence[Command], choices: random.Random) -> Submission:
+    """An envelope of these commands, with ids made now, signed by `author`."""
+    wall_us, key = WALL_START_US + cluster.world.now_us, public_key(author)
+    bodies = tuple(choices.randbytes(SALT_BYTES) + commands.encode_body(kind, body) for kind, body in batch)
+    heads = tuple(
+        CommandHead(uuid7(wall_us, choices.randbytes(8)), kind, body_hash(salted))
+        for (kind, _), salted in zip(batch, bodies, strict=True)
+    )
+    envelope = Envelope(cluster.name, key, wall_us, heads)
+    return Submission(envelope, signature(key, envelope.signed_bytes), bodies)
 
 
 @dataclass(slots=True)
@@ -88,7 +106,6 @@ class Client:
         self._world = cluster.world
         self._choices = cluster.world.stream(f"client/{name}")
         self._name = name
-        self._key = public_key(name)
         self._records = records
         self._profile = profile
         self._favourite = cluster.first_members[0]
@@ -124,16 +141,13 @@ class Client:
         self._written += 1
         if register >= 0:
             value = f"{self._name} says {self._written}"
-            batch.append(self._register_write(register, value))
+            batch.append(register_write(register, value))
         while not batch or self._choices.random() < 0.2:
             batch.append(self._other_command())
-        write = Write(self._submission(batch), register, value, self._world.now_us)
+        write = Write(signed(self._cluster, self._name, batch, self._choices), register, value, self._world.now_us)
         self._records.writes.append(write)
         self._cluster.checks.checked.count("commands sent", len(batch))
         self._send(write)
-
-    def _register_write(self, register: int, value: str) -> Command:
-        return commands.WRITE, commands.WriteBody("fact", f"register {register}", "value", SCOPE, value)
 
     def _other_command(self) -> Command:
         """Anything that memories are asked to do, about one of a few topics that all clients share."""
@@ -154,17 +168,6 @@ class Client:
             lambda: (commands.REINFORCE, commands.ReinforceBody((id,))),
         ))  # fmt: skip
         return make()
-
-    def _submission(self, batch: Sequence[Command]) -> Submission:
-        wall_us = WALL_START_US + self._world.now_us
-        salt = self._choices.randbytes
-        bodies = tuple(salt(SALT_BYTES) + commands.encode_body(kind, body) for kind, body in batch)
-        heads = tuple(
-            CommandHead(uuid7(wall_us, salt(8)), kind, body_hash(salted))
-            for (kind, _), salted in zip(batch, bodies, strict=True)
-        )
-        envelope = Envelope(self._cluster.name, self._key, wall_us, heads)
-        return Submission(envelope, signature(self._key, envelope.signed_bytes), bodies)
 
     def _send(self, write: Write) -> None:
         if write.reply is not None:

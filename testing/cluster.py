@@ -23,7 +23,7 @@ NAME = "simulated"
 
 
 class Cluster:
-    """All hosts by id. An `ambush` awaits every process that begins to lead."""
+    """All hosts by id. An `ambush` awaits every process that begins to lead, a `forger` may change any message."""
 
     def __init__(self, world: World, profile: Profile, settings: Settings, rules: Tally, faults_seen: Tally) -> None:
         self.name = NAME
@@ -37,6 +37,7 @@ class Cluster:
         self.first_members = [f"n{number}" for number in range(1, profile.size + 1)]
         self._clock_choices = world.stream("clocks")
         self.ambush: Callable[[Process], None] | None = None
+        self.forger: Callable[[Any], Any] | None = None
         self.hosts: dict[str, Host] = {}
         for id in self.first_members:
             self.add_host(id, is_first=True)
@@ -99,6 +100,8 @@ class Cluster:
     def deliver(self, sender: str, receiver: str, message: Any) -> None:
         """Carry a message between members; it reaches whatever run lives at its end by then."""
         host = self.hosts.get(receiver)
+        if self.forger is not None:
+            message = self.forger(message)
         if host is not None:
             self.network.carry(sender, receiver, lambda: self._hand_over(host, sender, message))
 

@@ -7,10 +7,11 @@ wiped at one time as R allows to be missing. Everything else may coincide.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from ..replication.messages import Transfer
-from .network import FAIR, Weather
+from ..replication.messages import Append, Fetched, Transfer
+from .network import CHANGEABLE, Weather
 from .operator import Operator
 from .profiles import Profile
 from .world import MILLISECOND, SECOND
@@ -53,10 +54,12 @@ class Faults:
             "new leaders cut off": self._new_leaders_cut_off,
             "split": self._split,
             "one-way partition": self._one_way,
-            "lossy network": lambda: self._weather(Weather(loss=0.15)),
-            "doubling network": lambda: self._weather(Weather(duplication=0.3)),
-            "delaying network": lambda: self._weather(Weather(spike=0.25, delay_us=(100, 20_000))),
+            "lossy network": lambda: self._weather(Weather(loss=0.15, reordering=0.3)),
+            "doubling network": lambda: self._weather(Weather(duplication=0.3, reordering=0.3)),
+            "reordering network": lambda: self._weather(Weather(reordering=1.0, delay_us=(100, 20_000))),
+            "delaying network": lambda: self._weather(Weather(spike=0.25, reordering=1.0, delay_us=(100, 20_000))),
             "slow link": self._slow_link,
+            "forged history": self._forged_history,
             "pause": lambda: self._pause(self._someone(), 50, 1_500),
             "leader paused beyond its lease": lambda: self._pause(self._leader(), 700, 3_000),
             "leader paused and cut off": self._leader_paused_and_cut_off,
@@ -84,7 +87,7 @@ class Faults:
     def stop(self) -> None:
         """No more faults."""
         self._stopped = True
-        self._cluster.ambush = self._operator.ambush = None
+        self._cluster.ambush = self._operator.ambush = self._cluster.forger = None
 
     def _next(self) -> None:
         if self._stopped:
@@ -315,7 +318,7 @@ class Faults:
 
         def clear_up() -> None:
             if self._network.weather is weather:
-                self._network.weather = FAIR
+                self._network.weather = CHANGEABLE
 
         self._world.after(self._duration_us(300, 2_500), clear_up)
         return True
@@ -327,6 +330,25 @@ class Faults:
         self._network.slow_us[host.id] = self._duration_us(20, 250)
         self._mend_later(300, 2_000)
         return True
+
+    def _forged_history(self) -> bool:
+        """For a while somebody on the wire changes entries and seals."""
+        self._cluster.forger = self._forge
+        self._world.after(self._duration_us(200, 1_500), lambda: setattr(self._cluster, "forger", None))
+        return True
+
+    def _forge(self, message: Any) -> Any:
+        if not isinstance(message, Append | Fetched) or not message.entries or self._choices.random() < 0.6:
+            return message
+        self._cluster.faults_seen.count("messages forged")
+        if self._choices.random() < 0.5:
+            seals = list(message.seals)
+            place = self._choices.randrange(len(seals))
+            seals[place] = replace(seals[place], signature=seals[place].signature[::-1])
+            return replace(message, seals=tuple(seals))
+        place = self._choices.randrange(len(message.entries))
+        forged = replace(message.entries[place], signature=b"forged")
+        return replace(message, entries=(*message.entries[:place], forged, *message.entries[place + 1 :]))
 
     # --- disks ---
 

@@ -24,6 +24,7 @@ from ..replication.leadership import Leadership
 from ..replication.messages import HardState
 from ..replication.reads import ReadBarriers
 from ..replication.replica import Replica
+from ..replication.tail import Tail
 from . import cluster
 from .desk import Desk
 from .disk import Disk
@@ -193,8 +194,13 @@ def _count_oneself_early(self: Leadership) -> dict[str, int]:
     return matches
 
 
-def _keep_seals(self: Disk, after: int) -> None:
-    del self.entries[after:]
+_cut = Tail.cut
+
+
+def _keep_seals(self: Tail, after: int) -> None:
+    seals = self.seals
+    _cut(self, after)
+    self.seals = seals
 
 
 # --- membership and quorums -------------------------------------------------------------------------------------------
@@ -248,6 +254,15 @@ def _one_less_than_the_quorum(self: ReadBarriers, states: Any, newest: Configura
 def _answer_at_once(self: ReadBarriers, wait: Any, position: Any) -> str:
     del wait, position
     return self.kernel.me.node
+
+
+_note_state = ReadBarriers._note_state  # pyright: ignore[reportPrivateUsage]
+
+
+def _highest_index(self: ReadBarriers, wait: Any, member: str, state: Any) -> None:
+    _note_state(self, wait, member, state)
+    if wait.position is not None:
+        wait.position = max((known.position for known in wait.states.values()), key=lambda position: position.index)
 
 
 def _compare_indexes(self: ReadBarriers, wait: Any, position: Any) -> str:
@@ -321,7 +336,7 @@ MUTANTS = (
     ),
     Mutant("count replicas of old epochs", "storm", 240, ((Leadership, "covers_own_entry", _always(True)),)),
     Mutant("read before the epoch's own entry", "network", 20, ((ReadBarriers, "may_answer", _always(True)),)),
-    Mutant("adopt by length", "network", 60, ((Candidacy, "rank", _longest_first),)),
+    Mutant("adopt by length", "storm", 60, ((Candidacy, "rank", _longest_first),)),
     Mutant("adopt nothing", "network", 10, ((Candidacy, "best_grant", _keep_own_log),)),
     Mutant(
         "count R in the candidate's old configuration", "laggards", 200,
@@ -355,8 +370,9 @@ MUTANTS = (
     Mutant("lease counted from the answer", "leases", 240, ((Leadership, "_heard", _lease_from_the_answer),)),
     Mutant("lease by ticks", "leases", 60, ((Leadership, "lease_is_valid", _lease_by_ticks),)),
     Mutant("transfer keeps the lease", "leases", 60, ((Leadership, "drop_lease", _nothing),)),
-    Mutant("fence left out", "network", 20, ((Follower, "is_fenced", _always(False)),)),
+    Mutant("fence left out", "storm", 30, ((Follower, "is_fenced", _always(False)),)),
     Mutant("prefix check left out", "network", 20, ((Follower, "prefix_matches", _always(True)),)),
+    Mutant("seal check left out", "network", 20, ((Follower, "is_signed", _always(True)),)),
     Mutant("fetch replies are not matched", "storm", 60, ((Candidacy, "is_expected", _any_fetch_will_do),)),
     Mutant(
         "duplicate ids are executed", "crashes", 10,
@@ -368,9 +384,12 @@ MUTANTS = (
          (Desk, "_decider_on_newest_state", _decide_before_the_adopted_is_applied)),
     ),
     Mutant("damage in the middle is truncated", "disks", 60, ((Host, "restored", _truncate_damage),)),
-    Mutant("cut without the seal", "network", 20, ((Disk, "_cut", _keep_seals),), True),
+    Mutant("cut without the seal", "storm", 20, ((Tail, "cut", _keep_seals),), True),
     Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),), True),
-    Mutant("quorum reads wait for an index", "network", 60, ((ReadBarriers, "member_that_applied", _compare_indexes),), True),
+    Mutant(
+        "quorum reads wait for an index", "drill", 4,
+        ((ReadBarriers, "_note_state", _highest_index), (ReadBarriers, "member_that_applied", _compare_indexes)), True,
+    ),
     Mutant("no release", "drill", 4, ((Leadership, "_release", _nothing),), True),
     Mutant("a transfer never ends", "drill", 4, ((Leadership, "end_transfer", _stay_in_transfer),), True),
     Mutant("a stalled disk keeps the lease", "drill", 4, ((Kernel, "is_stalled", _always(False)),), True),

@@ -10,16 +10,19 @@ from .world import Action, MILLISECOND, SECOND, World
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How messages fare: chances of loss, of a second copy, and of a delay far outside `delay_us` (lowest, highest)."""
+    """How messages fare: chances of loss, of a second copy, of being overtaken by later ones, and of a delay far outside
+    `delay_us` (lowest, highest)."""
 
     loss: float = 0.0
     duplication: float = 0.0
+    reordering: float = 0.0
     spike: float = 0.0
     delay_us: tuple[int, int] = (100, 1_500)
     longest_spike_us: int = 1_500 * MILLISECOND
 
 
 FAIR = Weather()
+CHANGEABLE = Weather(loss=0.002, duplication=0.002, reordering=0.1, spike=0.002)
 
 
 class Network:
@@ -28,10 +31,11 @@ class Network:
     def __init__(self, world: World) -> None:
         self._world = world
         self._random = world.stream("network")
-        self.weather = FAIR
+        self.weather = CHANGEABLE
         self.severed: set[tuple[str, str]] = set()
         self.slow_us: dict[str, int] = {}
-        self.counts: dict[str, int] = {"lost": 0, "doubled": 0, "delayed": 0, "severed": 0}
+        self.counts: dict[str, int] = {"lost": 0, "doubled": 0, "reordered": 0, "delayed": 0, "severed": 0}
+        self._latest_us: dict[tuple[str, str], int] = {}
 
     def carry(self, sender: str, receiver: str, deliver: Action) -> None:
         """Let `deliver` happen after the link's delay, unless the message is lost on the way."""
@@ -56,7 +60,18 @@ class Network:
             else:
                 deliver()
 
-        self._world.after(self._delay_us(sender, receiver), arrive)
+        self._world.at(self._arrival_us(sender, receiver), arrive)
+
+    def _arrival_us(self, sender: str, receiver: str) -> int:
+        """A link is a stream: what was sent first arrives first, unless the weather lets it be overtaken."""
+        link = (sender, receiver)
+        arrival_us = self._world.now_us + self._delay_us(sender, receiver)
+        latest_us = self._latest_us.get(link, 0)
+        if arrival_us <= latest_us and self._random.random() < self.weather.reordering:
+            self.counts["reordered"] += 1
+            return arrival_us
+        self._latest_us[link] = arrival_us = max(arrival_us, latest_us + 1)
+        return arrival_us
 
     def sever(self, senders: Iterable[str], receivers: Iterable[str]) -> None:
         """Cut every link from one of `senders` to one of `receivers`: one direction only."""

@@ -16,8 +16,8 @@ CRASHES = {
     "crash": 3, "crash between effects": 4, "power cut": 1, "torn write": 2, "lost projection": 1,
 }  # fmt: skip
 NETWORK = {
-    "leader cut off": 3, "split": 2, "one-way partition": 3, "lossy network": 2, "doubling network": 1,
-    "delaying network": 2, "slow link": 1,
+    "leader cut off": 3, "split": 2, "one-way partition": 3, "lossy network": 2, "doubling network": 1, "reordering network": 2,
+    "delaying network": 2, "slow link": 1, "forged history": 1,
 }  # fmt: skip
 PAUSES = {"pause": 2, "leader paused beyond its lease": 3, "pause between effects": 2, "slow fold": 1}
 DISKS = {"slow disk": 2, "stalled disk": 2, "full disk": 2, "bit rot": 2, "wiped disk": 1}
@@ -62,7 +62,7 @@ PROFILES = {
         Profile("clocks", CLOCKS | PAUSES | {"leader cut off": 3, "one-way partition": 2}, rate_ppm=90_000),
         # One entry a round and leaders that come and go: old entries spread while the epoch's own one does not.
         Profile("storm", {"new leaders cut off": 6, "election storm": 2, "transfer": 1, "crash between effects": 1,
-                          "one-way partition": 1, "lossy network": 1},
+                          "one-way partition": 1, "lossy network": 1, "delaying network": 2, "slow fold": 2},
                 pace_us=(400 * MILLISECOND, 1_200 * MILLISECOND), lease_ttl_ms=150, clients=9,
                 settings={"append_bytes": 1, "heartbeat_us": 30_000, "election_jitter_us": 60_000}),
         # Candidates that meet each other, and acceptors that forget what they granted a moment ago.

@@ -31,6 +31,8 @@ from .world import MILLISECOND, SECOND, World
 ELECTION_TIMEOUT_US = LEASE_TTL_MS * MILLISECOND * 11 // 10 + 200 * MILLISECOND
 PROGRESS_TIMEOUTS = 8
 CONVERGENCE_TIMEOUTS = 12
+FEWEST_COMMANDS = 200
+FILL_UP_US = 20 * SECOND
 SETTINGS = Settings(tail_bytes=24 << 10, append_bytes=8 << 10, lease_reads=True)
 
 
@@ -87,7 +89,7 @@ class Simulation:
         self.faults.stop()
         self._heal()
         if self._profile.drill:
-            Drill(self.cluster, self.world).run()
+            Drill(self.cluster, self.world, self.clients).run()
         self._converge()
         self._check_registers()
 
@@ -112,6 +114,12 @@ class Simulation:
             self.cluster.network.isolate(ids, [host.id for host in everybody if host not in core])
         self._demand_progress(core)
         self._mend(everybody)
+        self._fill_up()
+
+    def _fill_up(self) -> None:
+        """Let clients go on until the run has seen enough commands."""
+        counts = self.cluster.checks.checked.counts
+        self.world.run(self.world.now_us + FILL_UP_US, lambda: counts["commands acknowledged"] >= FEWEST_COMMANDS)
 
     def _core(self) -> list[Host]:
         """R members of the newest configuration whose disks are whole, everybody if there are not so many."""
@@ -152,6 +160,7 @@ class Simulation:
             raise Violation("healed nodes converge", self._positions())
         for process in self.cluster.members:
             self.cluster.checks.applied(process.host)
+            self.cluster.checks.sealed(process)
 
     def _is_quiet(self) -> bool:
         return self.cluster.leader is not None and self.operator.is_idle and self.cluster.has_converged()

@@ -19,6 +19,7 @@ LIVENESS = frozenset({
     "healed nodes converge",
     "lease-follows-progress",
     "probe-first",
+    "quorum reads need no writes",
     "quorum-contact",
     "release",
     "transfer ends",

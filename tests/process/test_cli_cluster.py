@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 CALL_TIMEOUT_S = 100
 MODES = ("local", "session", "strong", "quorum")
 REFUSED = 12
+CONFLICT = 13
 UNAVAILABLE = 23
 
 
@@ -155,6 +156,14 @@ def test_a_fact_is_remembered_recalled_corrected_and_forgotten(shared: Shell) ->
     assert shared("remember", "auth", "uses", "passkeys to log in", "--scope", "repo:app").code == REFUSED
 
 
+def test_a_command_id_makes_a_write_repeatable(shared: Shell) -> None:
+    """What ended as "outcome unknown" is sent again under its id: done once, answered alike; another text conflicts."""
+    first = shared.well("remember", "said once")
+    again = shared.well("remember", "said once", "--command-id", first["command_id"])
+    assert (again["index"], again["outcome"], again["support_count"]) == (first["index"], "asserted", 1)
+    assert shared("remember", "something else", "--command-id", first["command_id"]).code == CONFLICT
+
+
 def test_endpoints_can_be_named_instead_of_the_directory(shared: Shell) -> None:
     endpoint = shared("status").answer["members"][0]["endpoint"]
     assert shared.well("remember", "said to one node", "--endpoint", endpoint, target=False)["outcome"] == "asserted"
@@ -262,7 +271,7 @@ def test_a_flipped_byte_in_a_stopped_node_is_named(
 def test_a_damaged_node_says_so_and_does_not_serve(stopped: tuple[Shell, int]) -> None:
     shell, index = stopped
     flip(shell.data / "n2", index, envelope_of)
-    done = shell("up", "--timeout", "8")
+    done = shell("up", "--timeout", "60")
     assert (done.code, f"entry {index}" in done.said) == (UNAVAILABLE, True)
     status = shell("status")
     damaged = status.answer["members"][1]

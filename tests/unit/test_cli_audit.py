@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_world import CLUSTER, IDENTITY, altered, short_history, stored
+from log_world import CLUSTER, IDENTITY, Scribe, altered, short_history, stored
 from typer.testing import CliRunner
 
+from veridical.cli.audit import disagreement_of, verified
 from veridical.cli.failures import DAMAGED, INVALID
 from veridical.cli.main import application
 from veridical.cli.sources import Place, places
@@ -28,12 +29,17 @@ def run(*arguments: str) -> tuple[int, Any]:
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """The data directory of a stopped node with seven entries."""
-    log = LogStore.open(tmp_path / "log.db")
+    return made(tmp_path, short_history())
+
+
+def made(directory: Path, scribe: Scribe) -> Path:
+    """A data directory with this history, all of it committed."""
+    log = LogStore.open(directory / "log.db")
     log.identify(IDENTITY)
-    stored(log, short_history())
-    log.write(commit_index=7)
+    stored(log, scribe)
+    log.write(commit_index=scribe.end.index)
     log.close()
-    return tmp_path
+    return directory
 
 
 def flipped(path: Path, around: bytes) -> None:
@@ -76,6 +82,22 @@ def test_a_history_of_another_cluster_is_not_the_one_wanted(directory: Path) -> 
     code, answer = run("verify", str(directory), "--cluster-id", "0" * 32)
     assert code == DAMAGED
     assert "not of 00000" in answer["histories"][0]["what"]
+
+
+def test_two_histories_that_part_are_not_one(tmp_path: Path) -> None:
+    """Each verifies by itself: the same leader signed both."""
+    named: list[Place] = []
+    for text in ("snow is white", "snow is black"):
+        scribe = short_history()
+        scribe.say(text)
+        directory = tmp_path / text.split()[-1]
+        directory.mkdir()
+        made(directory, scribe)
+        named.append(Place(directory=directory))
+    found = [verified(place, "", quiet=True) for place in named]
+    assert all(finding.good for finding in found)
+    assert disagreement_of(named, found) == "the histories are not the same up to entry 8, which all hold for committed"
+    assert disagreement_of(named[:1] * 2, found[:1] * 2) == ""
 
 
 def test_an_export_verifies_without_the_directory(directory: Path, tmp_path: Path) -> None:

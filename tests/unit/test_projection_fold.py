@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,10 @@ from veridical.memory.digest import past_digest, record_digest
 from veridical.memory.lifecycle import HALF_LIFE_US
 from veridical.memory.record import CANDIDATE, PastVersion, Version
 from veridical.projection import rows, schema
-from veridical.projection.errors import FoldOrder
+from veridical.projection.errors import FoldOrder, ProjectionDamaged, ProjectionFull
 from veridical.projection.fold import Fold
 from veridical.projection.projection import Projection
+from veridical.projection.reader import Reader
 from veridical.projection.sqlite import Database
 
 DAY_US = 86_400 * SECOND_US
@@ -240,6 +242,55 @@ def test_a_batch_that_fails_leaves_no_trace(
     assert content(path) == before
     projection.apply(EVENTFUL.entries)
     assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+
+
+def test_a_full_disk_leaves_what_was_there(fold: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No room: a typed error, the old state, and the same batch folds once there is room."""
+    path = tmp_path / "projection.db"
+    opened: list[sqlite3.Connection] = []
+    make_writer = Database.writer
+
+    def writer(database: Database) -> sqlite3.Connection:
+        opened.append(make_writer(database))
+        return opened[-1]
+
+    monkeypatch.setattr(Database, "writer", writer)
+    projection = fold(EVENTFUL.entries[:30], path=path)
+    (pages,) = opened[0].execute("PRAGMA page_count").fetchone()
+    opened[0].execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(ProjectionFull):
+        projection.apply(EVENTFUL.entries)
+    assert projection.applied.index == 30
+    opened[0].execute("PRAGMA max_page_count=1000000")
+    projection.apply(EVENTFUL.entries)
+    assert projection.reader().state_digest() == EVENTFUL.memory.state_digest()
+
+
+def test_damage_met_while_reading_is_told_as_such(fold: Folder, tmp_path: Path) -> None:
+    """The node folds again then; no caller has to know SQLite's words for it."""
+    path = tmp_path / "projection.db"
+    fold(EVENTFUL.entries, path=path).close()
+    garbled_pages(path)
+    reader = Reader(Database(path).reader(), str(path))
+    with pytest.raises(ProjectionDamaged, match="projection.db: database disk image is malformed"):
+        for id in EVENTFUL.memory.records:
+            reader.get(id, EVENTFUL.now_us)
+    reader.close()
+
+
+def test_the_writers_own_state_answers_the_rules(fold: Folder) -> None:
+    """What it keeps in memory says what the database says, after every batch."""
+    projection = fold([])
+    for entry in EVENTFUL.entries:
+        projection.apply([entry])
+    state, memory = projection.state, EVENTFUL.memory
+    for id in [*memory.records, *memory.versions, bytes(16)]:
+        assert state.record(id) == memory.record(id)
+        assert state.contending(id) == memory.contending(id)
+    assert all(state.rejected(*row) for row in memory.rejections)
+    assert all(state.retracted(*row) for row in memory.retractions)
+    assert state.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
+    assert (state.window(), state.time_us()) == (memory.window(), memory.time_us())
 
 
 def test_rebuilt_from_the_log_it_is_byte_equal(fold: Folder, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from projection_world import ALICE, BOB, SECOND_US, START_US, Folder, World, fac
 from veridical.memory import commands as c
 from veridical.memory.errors import Invalid, TooLarge
 from veridical.memory.record import REJECTED, VERIFIED
-from veridical.projection.answers import Filters, ScopeRecords
+from veridical.projection.answers import Filters, HistoryItem, ScopeRecords
 from veridical.projection.reader import CORRECTIONS_LIMIT, GET_LIMIT, Reader
 
 DAY_US = 86_400 * SECOND_US
@@ -208,7 +208,8 @@ def test_history_pages_meet_without_a_gap(fold: Folder, limit: int) -> None:
     reader = fold(world.entries, 5).reader()
     whole = reader.history(HOME, world.now_us, limit=1_000).items
     assert len(whole) == 12 * 3
-    pages, before = [], None
+    pages: list[HistoryItem] = []
+    before = None
     while True:
         page = reader.history(HOME, world.now_us, limit=limit, before=before)
         assert len(page.items) <= limit
