@@ -39,17 +39,23 @@ class Readers:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reader")
         self._own = threading.local()
         self._opened: list[Reader] = []
+        self._closed = False
 
     async def run(self, query: Callable[[Reader], Result]) -> Result:
-        """Run `query` on one of the threads."""
+        """Run `query` on one of the threads. Raises `Unavailable` once they are ended."""
+        if self._closed:
+            raise Unavailable("the node ends")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, query)
 
     def call(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Run anything else that would block the loop."""
+        """Run anything else that would block the loop. Raises `Unavailable` once the threads are ended."""
+        if self._closed:
+            raise Unavailable("the node ends")
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def stop(self) -> None:
         """End the threads. Blocks; not to be called on the loop."""
+        self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
         for reader in self._opened:
             reader.close()

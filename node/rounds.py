@@ -141,7 +141,8 @@ class Rounds:
         self._proposing.clear()
         for answer in lost:
             _fail(answer.waiting, OutcomeUnknown(first_id(answer.waiting.proposal), reason))
-        for waiting in self.admission.take_all():
+        for waiting in [*(self._deciding or ()), *self.admission.take_all()]:
+            waiting.proposed = False
             _fail(waiting, NotLeader())
         self._note_quiet()
 
@@ -152,11 +153,14 @@ class Rounds:
         due_us = self.admission.due_us()
         if due_us is None or self._epoch is None or self._paused or self._deciding is not None:
             return
-        if self._round_last is not None or self._proposing or self._port.lags() or not self._has_desk(self._epoch):
+        if self._round_last is not None or self._proposing or self._port.lags():
+            return
+        desk = self._desk_of(self._epoch)
+        if desk is None:
             return
         now_us = self._clock.elapsed_us()
         if due_us <= now_us:
-            self._begin(now_us)
+            self._begin(desk, now_us)
         elif self._timer is None:
             self._timer = self._loop.call_later((due_us - now_us) / SECOND_US, self._on_timer)
 
@@ -164,17 +168,16 @@ class Rounds:
         self._timer = None
         self.pump()
 
-    def _has_desk(self, epoch: int) -> bool:
-        """A desk is set up on a state that holds the whole log."""
+    def _desk_of(self, epoch: int) -> Desk | None:
+        """The desk, set up on a state that holds the whole log; None while there is no such state, or no digest key."""
         if self._desk is None:
             status = self.driver.replica.status()
             context = self._port.context(epoch)
-            if context is None or status.applied_index != status.last.index:
-                return False
-            self._desk = Desk(context, status.last.index)
-        return True
+            if context is not None and status.applied_index == status.last.index:
+                self._desk = Desk(context, status.last.index)
+        return self._desk
 
-    def _begin(self, now_us: int) -> None:
+    def _begin(self, desk: Desk, now_us: int) -> None:
         batch = [waiting for waiting in self.admission.take(now_us) if not waiting.future.done()]
         if not batch:
             self.pump()
@@ -184,13 +187,11 @@ class Rounds:
         self._quiet.clear()
         self._deciding = batch
         self._round_began_us = now_us
-        task = self._loop.create_task(self._decide(batch))
+        task = self._loop.create_task(self._decide(desk, batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _decide(self, batch: Sequence[Waiting]) -> None:
-        desk = self._desk
-        assert desk is not None, "a round was begun without a desk"
+    async def _decide(self, desk: Desk, batch: Sequence[Waiting]) -> None:
         proposals = [waiting.proposal for waiting in batch]
         try:
             decisions = await self._port.on_applier(lambda: self._decided(desk, proposals))

@@ -38,15 +38,18 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 @contextmanager
 def translated(file: str) -> Generator[None]:
-    """Raise `ProjectionDamaged` or `ProjectionFull` in the place of SQLite's own words for them."""
+    """Raise this room's errors in the place of SQLite's own."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", None)  # missing when Python itself found the mistake
-        if code is not None and code & 0xFF in _REVOCATION:
-            raise SnapshotRevoked(f"{file}: {error}") from error
-        if code is not None and code & 0xFF in _DAMAGE:
-            raise ProjectionDamaged(file, str(error)) from error
-        if code is not None and code & 0xFF == sqlite3.SQLITE_FULL:
-            raise ProjectionFull(f"{file}: {error}") from error
-        raise
+        raise translation(file, error) from error
+
+
+def translation(file: str, error: sqlite3.DatabaseError) -> Exception:
+    """What an error of SQLite means here; the error itself when it means nothing but a mistake in the program."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # missing when Python itself found the mistake
+    if code in _DAMAGE:
+        return ProjectionDamaged(file, str(error))
+    if code in _REVOCATION:
+        return SnapshotRevoked(f"{file}: {error}")
+    return ProjectionFull(f"{file}: {error}") if code == sqlite3.SQLITE_FULL else error

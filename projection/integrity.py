@@ -71,7 +71,7 @@ def _counts(connection: sqlite3.Connection) -> Iterator[Finding]:
     expected = {
         "content": (count("content"), count("record")),
         WORDS: (count("words_docsize"), searchable),
-        "state": (StoredState(connection).standing().searchable, searchable),
+        "state": (StoredState(connection, "").standing().searchable, searchable),
         "scope": (connection.execute("SELECT coalesce(sum(records), 0) FROM scope").fetchone()[0], count("record")),
     }
     for table, (found, wanted) in expected.items():

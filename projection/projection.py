@@ -157,7 +157,7 @@ class Projection:
         self._database.close()
 
     def _begin(self) -> None:
-        self._state = HotState(self._connection)
+        self._state = HotState(self._connection, self._database.path)
         self._scopes = ScopeNumbers(self._connection)
 
     def _check_order(self, entries: Sequence[Entry]) -> None:

@@ -54,8 +54,7 @@ class Reader(StoredState):
     """Queries over the projection, and the `memory.state.State` of the moment. For one thread at a time."""
 
     def __init__(self, connection: sqlite3.Connection, file: str) -> None:
-        super().__init__(connection)
-        self._file = file
+        super().__init__(connection, file)
         self._depth = 0
         self._snapshots = 0
         self._guard = Lock()
@@ -260,7 +259,8 @@ class Reader(StoredState):
 
     def scopes(self) -> tuple[ScopeRecords, ...]:
         """Every scope that holds records, by name."""
-        rows = self._connection.execute(schema.GET_SCOPES).fetchall()
+        with self.snapshot():
+            rows = self._connection.execute(schema.GET_SCOPES).fetchall()
         return tuple(ScopeRecords(name, records) for _, name, records in rows)
 
     def counts(self) -> Counts:

@@ -11,6 +11,7 @@ from ..memory.record import ANY_SOURCE, Record
 from ..memory.state import PastOutcome, SettingValue, Witness, Workspace
 from ..memory.window import Window
 from . import schema
+from .errors import translation
 from .rows import (
     NOWHERE,
     Held,
@@ -30,8 +31,9 @@ STANDING = "standing"
 class StoredState:
     """What is in the database at the moment of each question; within one transaction, all as of one position."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: str) -> None:
         self._connection = connection
+        self._file = file
 
     def standing(self) -> Standing:
         """Where the fold stands."""
@@ -89,7 +91,10 @@ class StoredState:
         return self.standing().time_us
 
     def _row(self, statement: str, *parameters: object) -> tuple[Any, ...] | None:
-        return self._connection.execute(statement, parameters).fetchone()
+        try:
+            return self._connection.execute(statement, parameters).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise translation(self._file, error) from error
 
 
 class HotState(StoredState):
@@ -98,8 +103,8 @@ class HotState(StoredState):
     Within a batch every record is asked for twice, by the rules and by the fold; a new one is not there both times.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: sqlite3.Connection, file: str) -> None:
+        super().__init__(connection, file)
         self._held: dict[bytes, Held | None] = {}
         self._any_rejection = self._row("SELECT 1 FROM rejection LIMIT 1") is not None
         self._any_retraction = self._row("SELECT 1 FROM retraction LIMIT 1") is not None

@@ -142,17 +142,23 @@ class Follower:
         return kernel.persist(cut_after=cut_after, entries=fresh, seals=kept)
 
     def is_sound(self, agreed: int, fresh: Sequence[Entry], seals: Sequence[Seal]) -> bool:
-        """*seal-check*: the entries continue the chain, and the last of them is sealed by a member that we know."""
+        """*seal-check*: the entries continue the chain, the last of them is sealed, and every seal is a known member's word."""
         kernel = self.kernel
         prev_time_us = kernel.tail.entry(agreed).time_us if agreed > kernel.tail.anchor.index else 0
         if chain_fault(fresh, agreed, kernel.tail.hash_at(agreed), prev_time_us):
             kernel.rule("chain-check")
             return False
-        seal = next((seal for seal in seals if seal.index == fresh[-1].index), None)
-        if seal is None or seal.hash != fresh[-1].hash or not self.is_signed(seal, fresh):
+        entries = {entry.index: entry for entry in fresh}
+        kept = [seal for seal in seals if seal.index > agreed]
+        sealed = fresh[-1].index in {seal.index for seal in kept}
+        if not sealed or not all(self.is_true(seal, entries.get(seal.index), fresh) for seal in kept):
             kernel.rule("seal-check")
             return False
         return True
+
+    def is_true(self, seal: Seal, entry: Entry | None, fresh: Sequence[Entry]) -> bool:
+        """Whether the seal is about that entry, and signed."""
+        return entry is not None and seal.hash == entry.hash and self.is_signed(seal, fresh)
 
     def is_signed(self, seal: Seal, fresh: Sequence[Entry]) -> bool:
         """Whether the sealing leader's own key made the seal; the first entries bring their founders' keys along."""

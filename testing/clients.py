@@ -101,13 +101,14 @@ class Records:
 class Client:
     """One agent: one thing at a time, as fast as it thinks."""
 
-    def __init__(self, cluster: Cluster, name: str, records: Records, profile: Profile) -> None:
+    def __init__(self, cluster: Cluster, name: str, records: Records, profile: Profile, reading: float) -> None:
         self._cluster = cluster
         self._world = cluster.world
         self._choices = cluster.world.stream(f"client/{name}")
         self._name = name
         self._records = records
         self._profile = profile
+        self._reading_share = reading
         self._favourite = cluster.first_members[0]
         self._session_index = 0
         self._written = 0
@@ -125,7 +126,7 @@ class Client:
     def _act(self) -> None:
         if self._stopped:
             return
-        if self._choices.random() < self._profile.reading:
+        if self._choices.random() < self._reading_share:
             self._read()
         else:
             self._write()
@@ -234,6 +235,7 @@ class Client:
     def _read_late(self, number: int) -> None:
         if number == self._reading:
             self._reading += 1
+            self._favourite = self._someone()
             self._cluster.checks.checked.count("reads unanswered")
             self._think()
 
@@ -243,6 +245,7 @@ class Client:
             checked.count(f"{query.mode} reads")
             self._remember(register, query, began_us, reply)
         else:
+            self._favourite = self._someone()
             checked.count("reads refused")
         self._think()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .process import Process
 
 BATCH_LIMIT = 32
-LINGER_US = 300
+LINGER_US = 2_000
 
 
 class Waiting(NamedTuple):

@@ -73,6 +73,7 @@ class Faults:
             "wiped disk": lambda: self._wipe(self._someone()),
             "wiped disk while another lags": self._wiped_disk_while_another_lags,
             "clock rate": self._clock_rate,
+            "clocks apart": self._clocks_apart,
             "wall clock step": self._wall_clock_step,
             "machine suspended": self._machine_suspended,
             "election storm": self._election_storm,
@@ -143,20 +144,18 @@ class Faults:
         return True
 
     def _crash_after_a_grant(self) -> bool:
-        """An election in which everybody who grants an epoch dies at once, and is soon back."""
+        """The leader restarts between rivals that do not hear each other, and dies again as soon as it grants one of them."""
         leader = self._cluster.leader
         if leader is None:
             return False
         rivals = [id for id in self._cluster.hosts if id != leader.me]
-        self._choices.shuffle(rivals)
         leader.host.crash()
-        self._network.isolate(rivals[:1], rivals[1:2])
-        for host in self._cluster.hosts.values():
-            if host.process is not None and self._choices.random() < 0.8:
-                host.process.dies_after_granting = True
-            self._keep_starting(host, 12)
+        for place, rival in enumerate(rivals):
+            self._network.isolate([rival], rivals[place + 1 :])
+        leader.host.dies_after_granting = True
+        self._keep_starting(leader.host, 60)
         self._cluster.ambush = self._silence
-        self._mend_later(1_500, 2_500)
+        self._mend_later(2_200, 2_800)
         return True
 
     def _silence(self, process: Process) -> None:
@@ -168,7 +167,7 @@ class Faults:
     def _keep_starting(self, host: Host, times: int) -> None:
         host.start()
         if times:
-            self._world.after(self._duration_us(50, 200), lambda: self._keep_starting(host, times - 1))
+            self._world.after(self._duration_us(5, 60), lambda: self._keep_starting(host, times - 1))
 
     def _followers_restart(self) -> bool:
         """All but the leader restart within its lease, while they cannot hear it."""
@@ -432,8 +431,22 @@ class Faults:
         if host is None:
             return False
         host.clock.change_rate(self._choices.choice((-1, 1)) * self._choices.randint(0, self._profile.rate_ppm))
-        if host.process is not None and not host.is_paused:
-            host.process.rearm()
+        if host.running is not None:
+            host.running.rearm()
+        return True
+
+    def _clocks_apart(self) -> bool:
+        """The leader's clock is as slow as is allowed, all others as fast, and then the leader is cut off."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        for host in self._cluster.hosts.values():
+            host.clock.change_rate(self._profile.rate_ppm * (-1 if host is leader.host else 1))
+            if host.running is not None:
+                host.running.rearm()
+        others = [id for id in self._cluster.hosts if id != leader.me]
+        self._world.after(self._duration_us(700, 1_000), lambda: self._network.isolate([leader.me], others))
+        self._mend_later(2_000, 3_000)
         return True
 
     def _wall_clock_step(self) -> bool:

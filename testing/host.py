@@ -38,6 +38,7 @@ class Host:
         self.fold = Fold()
         self.notary = FakeNotary(cluster.name, id)
         self.applies_slowly = False
+        self.dies_after_granting = False
         self.is_paused = False
         self.is_wiped = False
         self.backlog: list[Action] = []
@@ -134,10 +135,11 @@ class Host:
     def heal(self) -> None:
         """Everything about this machine is in order again, but for what is lost."""
         disk = self.disk
-        disk.is_slow = disk.is_stalled = disk.is_full = disk.tears = self.applies_slowly = False
+        disk.is_slow = disk.is_stalled = disk.is_full = disk.tears = False
+        self.applies_slowly = self.dies_after_granting = False
         self.clock.wall_offset_us = 0
         if self.process is not None:
-            self.process.fuse, self.process.dies_after_granting = None, False
+            self.process.fuse = None
         self.wake_disk()
         self.resume()
         self.start()

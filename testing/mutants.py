@@ -197,6 +197,10 @@ def _count_oneself_early(self: Leadership) -> dict[str, int]:
 _cut = Tail.cut
 
 
+def _keep_seals_on_disk(self: Disk, after: int) -> None:
+    del self.entries[after:]
+
+
 def _keep_seals(self: Tail, after: int) -> None:
     seals = self.seals
     _cut(self, after)
@@ -320,8 +324,10 @@ def _stay_in_transfer(self: Leadership, reason: str) -> None:
 MUTANTS = (
     Mutant("no fsync before a grant", "crashes", 4, ((Replica, "grant_token", _always(0)),)),
     Mutant(
-        "holder not durable", "duels", 20,
-        ((Kernel, "promise", property(_forgetful_promise)), (Acceptor, "is_holder", _anybody_is_the_holder)),
+        # A restarted acceptor waits for longer than a candidate keeps asking, which would hide this one.
+        "holder not durable", "duels", 40,
+        ((Kernel, "promise", property(_forgetful_promise)), (Acceptor, "is_holder", _anybody_is_the_holder),
+         (Acceptor, "_amnesia_ends", _always(0))),
     ),
     Mutant(
         "a restarted process renews", "crashes", 10,
@@ -384,7 +390,7 @@ MUTANTS = (
          (Desk, "_decider_on_newest_state", _decide_before_the_adopted_is_applied)),
     ),
     Mutant("damage in the middle is truncated", "disks", 60, ((Host, "restored", _truncate_damage),)),
-    Mutant("cut without the seal", "storm", 20, ((Tail, "cut", _keep_seals),), True),
+    Mutant("cut without the seal", "storm", 20, ((Tail, "cut", _keep_seals), (Disk, "_cut", _keep_seals_on_disk))),
     Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),), True),
     Mutant(
         "quorum reads wait for an index", "drill", 4,

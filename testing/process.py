@@ -64,7 +64,6 @@ class Process:
         self.promised_epoch = 0
         self.fuse: int | None = None
         self.fuse_pauses_us = 0
-        self.dies_after_granting = False
         self.log = list(host.disk.entries)
         self.role = RoleChanged(Role.FOLLOWER, 0, None, False)
         self.apply_target = host.fold.applied.index
@@ -253,7 +252,8 @@ class Process:
     def _send(self, effect: Send) -> None:
         self.cluster.checks.sending(self, effect.message)
         self.cluster.deliver(self.me, effect.to, effect.message)
-        if self.dies_after_granting and isinstance(effect.message, Grant):
+        if self.host.dies_after_granting and isinstance(effect.message, Grant):
+            self.host.dies_after_granting = False
             self.host.crash()
 
     # --- fold ---

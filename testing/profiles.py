@@ -30,7 +30,8 @@ MEMBERSHIP = {"member added": 1, "member removed": 1, "member added while it lag
 class Profile:
     """`weights` says how often each fault is chosen; `pace_us` how long it takes until the next one.
 
-    Clients read with the share `reading`, and then ask the node that they take for the leader with the share `loyalty`.
+    Clients read with the share `reading`, and then ask the node that they take for the leader with the share `loyalty`;
+    so many of them as `readers` says never write.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Profile:
     clients: int = 6
     reading: float = 0.45
     loyalty: float = 0.4
+    readers: int = 0
     drill: bool = False
     lease_ttl_ms: int = LEASE_TTL_MS
     settings: Mapping[str, int | bool] = field(default_factory=dict[str, int | bool])
@@ -66,8 +68,9 @@ PROFILES = {
                 pace_us=(400 * MILLISECOND, 1_200 * MILLISECOND), lease_ttl_ms=150, clients=9,
                 settings={"append_bytes": 1, "heartbeat_us": 30_000, "election_jitter_us": 60_000}),
         # Candidates that meet each other, and acceptors that forget what they granted a moment ago.
-        Profile("duels", {"crash after a grant": 6, "delaying network": 1, "leader cut off": 1}, size=5,
-                settings={"election_jitter_us": 5_000}),
+        Profile("duels", {"crash after a grant": 5, "delaying network": 1, "leader cut off": 1},
+                pace_us=(800 * MILLISECOND, 2_000 * MILLISECOND), rate_ppm=0, modes=WITHOUT_LEASE,
+                settings={"election_jitter_us": 8_000}),
         # Elections while what a leader has sent is still on its way to a disk.
         Profile("slow grants", {"leader paused with writes under way": 6, "slow disk": 1, "transfer": 1},
                 pace_us=(1_500 * MILLISECOND, 2_500 * MILLISECOND)),
@@ -77,10 +80,10 @@ PROFILES = {
                              "crash": 1}),
         Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2),
         # Clocks as far apart as is allowed, and elections as soon as a lease may have ended.
-        Profile("leases", {"leader cut off": 8, "leader paused and cut off": 2, "transfer": 1, "slow link": 4,
-                           "leader cut off in transfer": 3, "followers restart": 4, "clock rate": 1},
-                rate_ppm=99_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=8,
-                reading=0.85, loyalty=0.8, settings={"election_jitter_us": 20_000, "probe_retry_us": 10_000}),
+        Profile("leases", {"clocks apart": 8, "leader paused and cut off": 2, "slow link": 2, "leader cut off": 2,
+                           "leader cut off in transfer": 3, "followers restart": 3},
+                rate_ppm=99_000, modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=9, readers=5,
+                loyalty=0.8, settings={"election_jitter_us": 10_000, "probe_retry_us": 5_000}),
         Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1},
                 settings={"append_bytes": 1}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),

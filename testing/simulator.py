@@ -100,7 +100,8 @@ class Simulation:
         for host in list(self.cluster.hosts.values()):
             self.world.after(self._choices.randrange(100 * MILLISECOND), host.start)
         for number in range(1, self._profile.clients + 1):
-            self.clients.append(Client(self.cluster, f"c{number}", self.records, self._profile))
+            reading = 1.0 if number <= self._profile.readers else self._profile.reading
+            self.clients.append(Client(self.cluster, f"c{number}", self.records, self._profile, reading))
 
     # --- healing ---
 

@@ -272,9 +272,8 @@ def test_damage_met_while_reading_is_told_as_such(fold: Folder, tmp_path: Path) 
     fold(EVENTFUL.entries, path=path).close()
     garbled_pages(path)
     reader = Reader(Database(path).reader(), str(path))
-    with pytest.raises(ProjectionDamaged, match="projection.db: database disk image is malformed"):
-        for id in EVENTFUL.memory.records:
-            reader.get(id, EVENTFUL.now_us)
+    with pytest.raises(ProjectionDamaged, match="disk image is malformed"):
+        reader.get_many(list(EVENTFUL.memory.records), EVENTFUL.now_us)
     reader.close()
 
 
