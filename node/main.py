@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,28 +107,34 @@ class Process:
 
     async def run(self) -> int:
         """Serve until told to end."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
         try:
-            await self._start()
             await self._ended.wait()
             if not self._reason:
                 await self._node.drain(int(self._config.drain_s * SECOND_US))
         finally:
+            if self._reason:
+                await self._abandon()
             await self._stop()
-        if self._reason:
-            _log.error("ended", reason=self._reason)
-            return ENDED_BADLY
         _log.info("ended", reason="asked to")
         return ENDED_WELL
 
-    async def _start(self) -> None:
-        config = self._config
+    async def start(self) -> None:
+        """Listen, and begin to found or rejoin the cluster. Raises `OSError` when a port cannot be had."""
+        config, loop = self._config, asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        http_port = await self._probes.start(config.http) if config.http else None
         await self._node.start()
         await self._server.start()
-        http_port = await self._probes.start(config.http) if config.http else None
         _log.info("listening", node=config.name, id=self._node.node_id, address=config.bind, http_port=http_port)
+
+    async def _abandon(self) -> None:
+        """End the process, whatever still hangs: a thread that waits for a dead disk must not keep it alive."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                await self._stop()
+        _log.error("ended", reason=self._reason)
+        os._exit(ENDED_BADLY)
 
     async def _stop(self) -> None:
         await self._server.stop(GRACE_S)
@@ -147,6 +155,7 @@ class Process:
 async def _process(config: Config) -> int:
     try:
         process = Process(config)
+        await process.start()
     except (StartRefused, OSError, RuntimeError) as error:
         _log.error("not started", reason=str(error))
         return NOT_STARTED

@@ -149,8 +149,8 @@ class Node:
             tail_bytes = self._settings.limits.tail_bytes
             opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
             self._opening = asyncio.ensure_future(opening)
-            self._opened = await asyncio.shield(self._opening)
-            await self._take_place(self._opened)
+            opened = self._opened = await asyncio.shield(self._opening)
+            await self._take_place(opened)
         except Unreadable as error:
             self._say(f"damaged: {error}")
             self._settled.set()

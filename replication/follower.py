@@ -63,8 +63,10 @@ class Follower:
     def on_heartbeat(self, sender: str, beat: Heartbeat) -> None:
         """Renew, learn the commit index, confirm the read round; reply once the promise is durable."""
         kernel = self.kernel
-        stamp_us = self.renewal(beat.stamp_us)
         self.learn_commit(beat.commit_index)
+        if not beat.stamp_us:
+            return
+        stamp_us = self.renewal(beat.stamp_us)
         reply = HeartbeatReply(beat.epoch, stamp_us, beat.read_round, kernel.applied_index)
         kernel.reply_after(self.promise_token(), sender, lambda: reply)
 

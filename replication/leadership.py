@@ -247,7 +247,7 @@ class Leadership:
         for peer, progress in self.progress.items():
             is_idle = not progress.round and progress.low >= self.kernel.tail.last_index
             if is_idle and progress.commit_sent < self.kernel.commit_index:
-                self._send_beat(peer, progress)
+                self._send_beat(peer, progress, stamp_us=0)
 
     # --- heartbeats, renewal, confirmation ---
 
@@ -259,12 +259,12 @@ class Leadership:
             kernel.acceptor.renew(kernel.now_us)
             self.tenure.renewed(kernel.me.node, kernel.now_us)
         for peer, progress in self.progress.items():
-            self._send_beat(peer, progress)
+            self._send_beat(peer, progress, kernel.now_us)
 
-    def _send_beat(self, peer: str, progress: Progress) -> None:
+    def _send_beat(self, peer: str, progress: Progress, stamp_us: int) -> None:
         kernel = self.kernel
         progress.commit_sent = kernel.commit_index
-        kernel.send(peer, Heartbeat(self.epoch, kernel.me, kernel.commit_index, kernel.now_us, self.read_round))
+        kernel.send(peer, Heartbeat(self.epoch, kernel.me, kernel.commit_index, stamp_us, self.read_round))
 
     def on_heartbeat_reply(self, sender: str, reply: HeartbeatReply) -> None:
         """A follower renewed, and confirmed a read round."""

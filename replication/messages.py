@@ -56,7 +56,10 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Leader to follower, beside any append in flight: renewal, commit index, and the read round to confirm."""
+    """Leader to follower, beside any append in flight: renewal, commit index, and the read round to confirm.
+
+    `stamp_us` 0 only brings news of the commit index: it renews nothing and wants no reply.
+    """
 
     epoch: int
     leader: Holder

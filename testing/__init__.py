@@ -1,1 +1,1 @@
-"""A whole cluster in one process and one thread, with fakes for clock, network and disk: every run follows from its seed."""
+"""A whole cluster in one thread, with fakes for clock, network and disk: every run follows from its seed."""

@@ -72,7 +72,8 @@ class LeadersHoldTheCommitted:
         if index > len(process.log) or process.log[index - 1].hash != committed.hash:
             raise Violation(
                 "a later leader holds what was committed",
-                f"{process.holder.run} leads {epoch} without ({committed.epoch}, {index}) in a log of {len(process.log)}",
+                f"{process.holder.run} leads {epoch} without ({committed.epoch}, {index}),"
+                f" its log ends at {len(process.log)}",
             )
 
 
@@ -108,15 +109,17 @@ class NothingLeavesBeforeItIsDurable:
         leader = self._leader(process, message.epoch)
         if leader and match and (match > len(leader.log) or leader.log[match - 1].hash != disk.hash_at(match)):
             raise Violation(
-                "ack-what-matches", f"{process.holder.run} acknowledges {match}, which differs from {leader.holder.run}'s"
+                "ack-what-matches",
+                f"{process.holder.run} acknowledges {match}, which differs from {leader.holder.run}'s",
             )
 
     def _leader(self, process: Process, epoch: int) -> Process | None:
         holder = self._leaders.get(epoch)
         host = process.cluster.hosts.get(holder.node) if holder else None
         leader = host.process if host else None
-        leads = leader is not None and leader.role.role is Role.LEADER and leader.role.epoch == epoch
-        return leader if leads and leader.holder == holder else None
+        if leader is None or leader.holder != holder:
+            return None
+        return leader if leader.role.role is Role.LEADER and leader.role.epoch == epoch else None
 
 
 class FencedChangesNothing:
@@ -129,21 +132,25 @@ class FencedChangesNothing:
     def before_step(self, process: Process, arrival: Input) -> None:
         """Note whether the message that arrives is of a fenced epoch."""
         self._fenced.pop(process.holder.run, None)
-        if isinstance(arrival, Receive) and isinstance(arrival.message, Append | Heartbeat | Fetch):
-            if arrival.message.epoch < process.promised_epoch:
-                self._fenced[process.holder.run] = arrival.message.epoch
+        message = arrival.message if isinstance(arrival, Receive) else None
+        if isinstance(message, Append | Heartbeat | Fetch) and message.epoch < process.promised_epoch:
+            self._fenced[process.holder.run] = message.epoch
 
     def persisting(self, process: Process, write: Persist) -> None:
         """The process asks for a write."""
         fenced = self._fenced.get(process.holder.run)
         if fenced is not None and (write.entries or write.cut_after is not None):
-            raise Violation("fence", f"{process.holder.run} writes for {fenced} after it promised {process.promised_epoch}")
+            raise Violation(
+                "fence", f"{process.holder.run} writes for {fenced} after it promised {process.promised_epoch}"
+            )
         end = len(process.log) if write.cut_after is None else write.cut_after
         self._cuts(process, end)
         last = process.log[end - 1].hash if end else GENESIS_HASH
         for entry in write.entries:
             if entry.prev_hash != last:
-                raise Violation("equal hash means equal prefix", f"{process.holder.run} writes {entry.index} off the chain")
+                raise Violation(
+                    "equal hash means equal prefix", f"{process.holder.run} writes {entry.index} off the chain"
+                )
             last = entry.hash
 
     def _cuts(self, process: Process, after: int) -> None:
@@ -188,7 +195,8 @@ class Answers:
                 raise Violation("acknowledged commands are in the log", f"{id.hex()} was answered and never executed")
             if execution.index > reply.index or not _is_first_outcome(outcome, execution.outcome):
                 raise Violation(
-                    "exactly once", f"{id.hex()} came to {execution.outcome}, but was answered {outcome} at {reply.index}"
+                    "exactly once",
+                    f"{id.hex()} came to {execution.outcome}, but was answered {outcome} at {reply.index}",
                 )
 
     def read(self, query: Query, value: Value, known: int) -> None:
@@ -275,7 +283,7 @@ class Checks:
         self.digests.applied(host.id, host.fold.applied, host.fold.digest())
 
     def sealed(self, process: Process) -> None:
-        """At rest every seal on a disk is its sealer's word about the entry that stands there, and the last is sealed."""
+        """At rest every seal on a disk is its sealer's word about the entry there, and the last entry is sealed."""
         disk, notary = process.host.disk, process.host.notary
         for index, seal in disk.seals.items():
             if seal.hash != disk.hash_at(index) or not notary.check(seal, public_key(seal.sealer)):

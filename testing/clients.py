@@ -1,4 +1,4 @@
-"""Simulated clients: they write and read all the time, retry with the same command id, and remember what they were told."""
+"""Simulated clients: they write and read, retry with the same command id, and remember what they were told."""
 
 from __future__ import annotations
 
@@ -86,11 +86,9 @@ class Records:
 
     def history(self, register: int, happened: frozenset[bytes]) -> list[Operation]:
         """Operations on one register. Writes that were never answered count if they are among those that happened."""
-        operations = list(self.reads.get(register, ()))
-        for write in self.writes:
-            if write.register == register and self._counts(write, happened):
-                operations.append(Operation(True, write.value, write.began_us, write.ended_us))
-        return operations
+        writes = (write for write in self.writes if write.register == register and self._counts(write, happened))
+        written = [Operation(True, write.value, write.began_us, write.ended_us) for write in writes]
+        return [*self.reads.get(register, ()), *written]
 
     def _counts(self, write: Write, happened: frozenset[bytes]) -> bool:
         if write.reply is None:
@@ -177,7 +175,9 @@ class Client:
         attempt = write.attempt
         if attempt > 1:
             self._cluster.checks.checked.count("retries with the same id")
-        self._cluster.submit(self._name, self._favourite, write.submission, lambda reply: self._heard(write, attempt, reply))
+        self._cluster.submit(
+            self._name, self._favourite, write.submission, lambda reply: self._heard(write, attempt, reply)
+        )
         self._world.after(ANSWER_TIMEOUT_US, lambda: self._late(write, attempt))
 
     def _heard(self, write: Write, attempt: int, reply: Reply) -> None:

@@ -1,12 +1,14 @@
-"""The desk of a leader: envelopes come in, are decided on the newest state, proposed, and answered when they are applied.
+"""The desk of a leader: envelopes are decided on the newest state, proposed, and answered when they are applied.
 
-The deciding is done by the node's own `Decider`. It starts once everything in the log is folded, and is dropped whenever
-the core declines what it decided, since it then stands on entries that never were; the envelopes are decided again.
+The deciding is done by the node's own `Decider`. It starts once everything in the log is folded, and is dropped
+whenever the core declines what it decided, since it then stands on entries that never were; the envelopes are decided
+again.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..log.configuration import Configuration
@@ -30,7 +32,8 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
-class Due(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Due:
     """An answer that may be given once `index` is applied here, by the leader of the epoch it was decided in."""
 
     index: int

@@ -77,7 +77,11 @@ class Disk:
         if write.cut_after is not None:
             self._cut(write.cut_after)
         for entry in write.entries:
-            assert entry.index == len(self.entries) + 1, ("entries must follow each other", entry.index, self.last_index)
+            assert entry.index == len(self.entries) + 1, (
+                "entries must follow each other",
+                entry.index,
+                self.last_index,
+            )
             assert entry.prev_hash == self.hash_at(entry.index - 1), ("entries must be chained", entry.index)
             self.entries.append(entry)
         for seal in write.seals:
@@ -88,7 +92,7 @@ class Disk:
             self.commit_index = write.commit_index
 
     def read(self, first: int, max_bytes: int) -> tuple[tuple[Entry, ...], tuple[Seal, ...]]:
-        """Consecutive entries from `first` on, about `max_bytes` of them, ending at a seal, with the seals among them."""
+        """Consecutive entries from `first` on, about `max_bytes` of them, to a seal, with the seals among them."""
         taken: list[Entry] = []
         weight = 0
         for entry in self.entries[first - 1 :]:

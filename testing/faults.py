@@ -1,7 +1,7 @@
 """Faults: what can go wrong, each with its end. A schedule of them follows from the seed; any of them can be left out.
 
-What would leave a cluster without a quorum of whole members for ever is not done: at most as many members are damaged or
-wiped at one time as R allows to be missing. Everything else may coincide.
+What would leave a cluster without a quorum of whole members for ever is not done: at most as many members are damaged
+or wiped at one time as R allows to be missing. Everything else may coincide.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FIRST_FAULT_US = 1_500 * MILLISECOND
 HOUR_US = 3600 * SECOND
+IMPOSSIBLE_US = 60 * MILLISECOND
 
 
 class Faults:
@@ -40,7 +41,6 @@ class Faults:
         self._place = 0
         self._generation = 0
         self._added = 0
-        self.struck: list[str] = []
         self._strikes: dict[str, Callable[[], bool]] = {
             "crash": self._crash,
             "crash between effects": self._crash_between_effects,
@@ -96,11 +96,13 @@ class Faults:
         names = list(self._profile.weights)
         [name] = self._choices.choices(names, weights=[self._profile.weights[name] for name in names])
         self._place += 1
+        pace_us = self._choices.randint(*self._profile.pace_us)
         if self._place not in self._without and self._strikes[name]():
             self._cluster.faults_seen.count(name)
             self._world.note(f"fault {self._place}: {name}")
-            self.struck.append(name)
-        self._world.after(self._choices.randint(*self._profile.pace_us), self._next)
+        elif self._place not in self._without:
+            pace_us = IMPOSSIBLE_US  # nothing to strike just now: think of something else soon
+        self._world.after(pace_us, self._next)
 
     # --- choosing ---
 
@@ -144,7 +146,7 @@ class Faults:
         return True
 
     def _crash_after_a_grant(self) -> bool:
-        """The leader restarts between rivals that do not hear each other, and dies again as soon as it grants one of them."""
+        """The leader restarts between rivals that do not hear each other, and dies again once it grants one of them."""
         leader = self._cluster.leader
         if leader is None:
             return False
@@ -278,8 +280,11 @@ class Faults:
         if leader is None:
             return False
         leader.feed(Transfer(None))
-        self._world.after(self._choices.randint(500, 4_000), self._leader_cut_off)
+        self._world.after(self._choices.randint(500, 4_000), self._cut_leader_off)
         return True
+
+    def _cut_leader_off(self) -> None:
+        self._leader_cut_off()
 
     def _new_leaders_cut_off(self) -> bool:
         """For some seconds every new leader soon loses some of the others, and has hardly spread its first entries."""
@@ -367,8 +372,8 @@ class Faults:
 
     def _stalled_disk(self) -> bool:
         host = self._victim()
-        longest_ms = 12_000 if self._choices.random() < 0.15 else 2_500
-        return host is not None and self._for_a_while(host, "is_stalled", 200, longest_ms)
+        bounds_ms = (10_200, 12_000) if self._choices.random() < 0.15 else (200, 2_500)
+        return host is not None and self._for_a_while(host, "is_stalled", *bounds_ms)
 
     def _full_disk(self) -> bool:
         host = self._victim()
@@ -483,7 +488,9 @@ class Faults:
         def gust() -> None:
             if self._stopped or self._world.now_us > ends_us:
                 return
-            strike = self._choices.choice((self._leader_cut_off, self._transfer, self._nudge, self._crash_between_effects))
+            strike = self._choices.choice(
+                (self._leader_cut_off, self._transfer, self._nudge, self._crash_between_effects)
+            )
             strike()
             self._world.after(self._duration_us(80, 500), gust)
 

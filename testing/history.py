@@ -1,9 +1,10 @@
-"""The one history: what any node ever took for committed, in order, folded once more beside the nodes as their reference."""
+"""The one history: what any node ever took for committed, in order, folded once more as the nodes' reference."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
@@ -18,7 +19,8 @@ NOT_EXECUTED = ("seen", "conflict", "window")
 """First words of items whose command was not executed by that entry."""
 
 
-class Execution(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Execution:
     """Where a command was executed, and what it came to."""
 
     index: int
@@ -26,7 +28,7 @@ class Execution(NamedTuple):
 
 
 class History:
-    """Committed entries. `committed_in` holds, for each, the lowest epoch in which a node knew that it was committed."""
+    """Committed entries. `committed_in` holds, for each, the epoch in which a node first knew it was committed."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -83,7 +85,7 @@ class History:
             )
 
     def _check_durable(self, process: Process, entry: Entry) -> None:
-        """Committed means durable on W members, of the configuration in force at whoever says so or at another holder."""
+        """Committed means durable on W members of the configuration in force, at whoever says so or at another."""
         holders = self._holders.get(entry.hash, set())
         for other in (process, *process.cluster.processes):
             configuration = _newest_configuration(other.log)

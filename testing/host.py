@@ -1,4 +1,4 @@
-"""A simulated machine: what stays when the process on it dies (disk, clocks, projection, identity), and what befalls it."""
+"""A simulated machine: what stays when its process dies (disk, clocks, projection, identity), and what befalls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants: the protocol with one rule taken away each. A simulator that cannot tell them from the real one proves nothing.
+"""Mutants: the protocol with one rule taken away each. A simulator that cannot tell them apart proves nothing.
 
 Each mutant replaces a few methods of the core (or of the machine under it) by the mistake that somebody could have
 made, names the profile under which it shows, and how many seeds that may take at most. *Safety* mutants break an
@@ -7,7 +7,7 @@ invariant; *liveness* mutants are caught when the cluster is healed, or in the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,7 +51,7 @@ class Mutant:
         return bool(report.violation) and (report.broken_rule in LIVENESS) == self.is_slow_or_restless
 
     @contextmanager
-    def alive(self) -> Iterator[None]:
+    def alive(self) -> Generator[None, None, None]:
         """Within this context the mistake is in force, in this process."""
         kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
         try:
@@ -153,11 +153,10 @@ def _keep_own_log(self: Candidacy) -> str:
     return self.kernel.me.node
 
 
-def _configuration_before_adoption(self: Candidacy) -> Configuration:
-    known = self.__dict__.get("first_configuration")
-    if known is None:
-        known = self.__dict__["first_configuration"] = self.kernel.configuration
-    return known
+def _configuration_before_adoption(self: Candidacy) -> Any:
+    if "first_configuration" not in self.__dict__:
+        self.__dict__["first_configuration"] = self.kernel.configuration
+    return self.__dict__["first_configuration"]
 
 
 def _any_fetch_will_do(self: Candidacy, sender: str, fetched: Any) -> bool:
@@ -338,7 +337,8 @@ MUTANTS = (
     Mutant("apply an unverified tail", "network", 20, ((Follower, "known_commit", _trust_own_tail),)),
     Mutant(
         "a late fsync counts that a grant left out", "slow grants", 40,
-        ((Kernel, "is_current", _always(True)), (Replica, "_on_prepare", _note_position), (Replica, "_grant", _grant_noted)),
+        ((Kernel, "is_current", _always(True)), (Replica, "_on_prepare", _note_position),
+         (Replica, "_grant", _grant_noted)),
     ),
     Mutant("count replicas of old epochs", "storm", 240, ((Leadership, "covers_own_entry", _always(True)),)),
     Mutant("read before the epoch's own entry", "network", 20, ((ReadBarriers, "may_answer", _always(True)),)),
@@ -350,12 +350,14 @@ MUTANTS = (
     ),
     Mutant(
         "W and R from flags", "membership", 60,
-        ((Leadership, "configuration", property(_quorum_from_flags)), (Candidacy, "configuration", property(_quorum_from_flags))),
+        ((Leadership, "configuration", property(_quorum_from_flags)),
+         (Candidacy, "configuration", property(_quorum_from_flags))),
     ),
     Mutant("a wiped node under its old id", "wipes", 60, ((Host, "wipe", _return_under_the_old_id),)),
     Mutant(
         "acknowledge before fsync", "crashes", 4,
-        ((Follower, "acknowledged_index", _acknowledge_the_matching), (Follower, "take_over", _do_not_wait_for_the_disk)),
+        ((Follower, "acknowledged_index", _acknowledge_the_matching),
+         (Follower, "take_over", _do_not_wait_for_the_disk)),
     ),
     Mutant("the leader counts itself early", "disks", 10, ((Leadership, "matches", _count_oneself_early),)),
     Mutant(
@@ -367,12 +369,12 @@ MUTANTS = (
         ((cluster, "founding", _founding_with(3, 2)), (Configuration, "__post_init__", _nothing)),
     ),
     Mutant("read index is not confirmed", "leases", 20, ((ReadBarriers, "is_confirmed", _always(True)),)),
-    Mutant("read index confirmed by an older round", "leases", 20, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
+    Mutant("read index of an older round", "leases", 20, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
     Mutant("quorum read from fewer than R", "network", 20, ((ReadBarriers, "has_quorum", _one_less_than_the_quorum),)),
     Mutant("no rinse", "network", 20, ((ReadBarriers, "member_that_applied", _answer_at_once),)),
     Mutant("restart without waiting", "leases", 60, ((Acceptor, "_amnesia_ends", _always(0)),)),
-    Mutant("the leader's drift margin is left out", "leases", 240, ((Tenure, "valid_until_us", _lease_without_margin),)),
-    Mutant("the acceptor's drift margin is left out", "leases", 240, ((Acceptor, "renew", _grant_without_margin),)),
+    Mutant("no drift margin at the leader", "leases", 40, ((Tenure, "valid_until_us", _lease_without_margin),)),
+    Mutant("no drift margin at the acceptor", "leases", 40, ((Acceptor, "renew", _grant_without_margin),)),
     Mutant("lease counted from the answer", "leases", 240, ((Leadership, "_heard", _lease_from_the_answer),)),
     Mutant("lease by ticks", "leases", 60, ((Leadership, "lease_is_valid", _lease_by_ticks),)),
     Mutant("transfer keeps the lease", "leases", 60, ((Leadership, "drop_lease", _nothing),)),

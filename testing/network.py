@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .world import Action, MILLISECOND, SECOND, World
+from .world import MILLISECOND, SECOND, Action, World
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How messages fare: chances of loss, of a second copy, of being overtaken by later ones, and of a delay far outside
-    `delay_us` (lowest, highest)."""
+    """How messages fare: the chances of loss, of a second copy, of being overtaken by later ones, and of a delay far
+    outside `delay_us` (lowest, highest).
+    """
 
     loss: float = 0.0
     duplication: float = 0.0

@@ -38,7 +38,7 @@ def with_member(configuration: Configuration, member: Member, wanted: str) -> Co
 
 
 class Operator:
-    """Works on one goal at a time, through whoever leads. An `ambush` happens just before the next new voter is asked for."""
+    """Works on one goal at a time, through whoever leads. An `ambush` happens just before a new voter is asked for."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -330,7 +330,7 @@ class Process:
         self._answer_waiting_reads()
 
     def _answer_waiting_reads(self) -> None:
-        applied, still = self.host.fold.applied, []
+        applied, still = self.host.fold.applied, list[tuple[Query, Answer, ReadReady, int]]()
         for waiting in self._waiting_reads:
             query, answer, ready, give_up_us = waiting
             if applied >= ready.position:

@@ -16,7 +16,8 @@ CRASHES = {
     "crash": 3, "crash between effects": 4, "power cut": 1, "torn write": 2, "lost projection": 1,
 }  # fmt: skip
 NETWORK = {
-    "leader cut off": 3, "split": 2, "one-way partition": 3, "lossy network": 2, "doubling network": 1, "reordering network": 2,
+    "leader cut off": 3, "split": 2, "one-way partition": 3, "lossy network": 2, "doubling network": 1,
+    "reordering network": 2,
     "delaying network": 2, "slow link": 1, "forged history": 1,
 }  # fmt: skip
 PAUSES = {"pause": 2, "leader paused beyond its lease": 3, "pause between effects": 2, "slow fold": 1}
@@ -69,15 +70,16 @@ PROFILES = {
                 settings={"append_bytes": 1, "heartbeat_us": 30_000, "election_jitter_us": 60_000}),
         # Candidates that meet each other, and acceptors that forget what they granted a moment ago.
         Profile("duels", {"crash after a grant": 5, "delaying network": 1, "leader cut off": 1},
-                pace_us=(800 * MILLISECOND, 2_000 * MILLISECOND), rate_ppm=0, modes=WITHOUT_LEASE,
+                pace_us=(800 * MILLISECOND, 1_600 * MILLISECOND), rate_ppm=0, modes=WITHOUT_LEASE,
                 settings={"election_jitter_us": 8_000}),
         # Elections while what a leader has sent is still on its way to a disk.
         Profile("slow grants", {"leader paused with writes under way": 6, "slow disk": 1, "transfer": 1},
-                pace_us=(1_500 * MILLISECOND, 2_500 * MILLISECOND)),
-        Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1, "transfer": 1}),
+                pace_us=(1_100 * MILLISECOND, 1_800 * MILLISECOND)),
+        Profile("membership", MEMBERSHIP | {"wiped disk": 1, "crash": 2, "leader cut off": 2, "split": 1,
+                                            "transfer": 1}),
         # Old members miss a change of the membership and try to lead.
-        Profile("laggards", {"member added": 4, "old members miss a change": 5, "member removed": 3, "leader cut off": 1,
-                             "crash": 1}),
+        Profile("laggards", {"member added": 4, "old members miss a change": 5, "member removed": 3,
+                             "leader cut off": 1, "crash": 1}),
         Profile("wide", NETWORK | CRASHES, size=4, write_quorum=2),
         # Clocks as far apart as is allowed, and elections as soon as a lease may have ended.
         Profile("leases", {"clocks apart": 8, "leader paused and cut off": 2, "slow link": 2, "leader cut off": 2,
@@ -87,7 +89,7 @@ PROFILES = {
         Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1},
                 settings={"append_bytes": 1}),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
-        Profile("drill", CRASHES | NETWORK, chaos_us=12 * SECOND, drill=True),
+        Profile("drill", CRASHES | NETWORK, chaos_us=13 * SECOND, drill=True),
     )
 }  # fmt: skip
 

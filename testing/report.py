@@ -1,4 +1,4 @@
-"""What a run says of itself: how often each fault struck and each named rule fired, what it checked, and how it ended."""
+"""What a run says of itself: how often each fault struck and each named rule fired, and how it ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Report:
     @property
     def replay(self) -> str:
         """The command that repeats this run."""
-        return f"make sim SEED={self.seed} PROFILE={self.profile}"
+        return f"veridical sim --seed {self.seed} --profile '{self.profile}'"
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """The command that runs seeds, replays one, and hunts mutants.
 
-    sim                         300 seeds over all profiles, then every mutant
-    sim --seed 17               one seed again, with its report
-    sim --seed 17 --narrate     … telling everything that happens
-    sim --seed 17 --without 3,5 … leaving out two of its faults
-    sim --mutants               every mutant, none may survive its budget
+sim                         300 seeds over all profiles, then every mutant
+sim --seed 17               one seed again, with its report
+sim --seed 17 --narrate     … telling everything that happens
+sim --seed 17 --without 3,5 … leaving out two of its faults
+sim --mutants               every mutant, none may survive its budget
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def shrink(seed: int, profile: str) -> tuple[int, ...]:
     return tuple(without)
 
 
-def main(arguments: Sequence[str] | None = None, say: Say = lambda line: _print(line)) -> int:
+def main(arguments: Sequence[str] | None = None, say: Say | None = None) -> int:
     """Run the command; 0 when every promise was kept, every rule fired and every mutant was killed."""
-    options = _options(arguments)
+    options, say = _options(arguments), say or _print
     if options.mutant:
         return _mutants([mutant_named(options.mutant)], 1, say)
     if options.seed is not None:
@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None, say: Say = lambda line: _print(
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seeds-only", action="store_true", help="do not hunt mutants afterwards")

@@ -1,9 +1,9 @@
 """One seed, one run: a whole cluster under faults, then healed; every promise checked on the way and at the end.
 
-*Chaos*: faults strike while clients work; safety is checked at every event. *Healing*: in half of the runs only a core of R
-members is brought back, which must make progress by itself within a few election timeouts; then everybody is, and all
-must come to the same state. A *drill*, where the profile asks for one, then demands of the healthy cluster what mistakes
-that are merely slow or unsteady would not give: no election without need, and short ones where one is needed.
+*Chaos*: faults strike while clients work; safety is checked at every event. *Healing*: in half of the runs only a core
+of R members is brought back, which must make progress by itself within a few election timeouts; then everybody is, and
+all must come to the same state. A *drill*, where the profile asks for one, then demands of the healthy cluster what
+mistakes that are merely slow or unsteady would not give: no election without need, and a short one where it is needed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Simulation:
         self.world = World(seed, narrator)
         self.rules = Tally()
         self.faults_seen = Tally()
-        settings = replace(SETTINGS, **profile.settings)  # pyright: ignore[reportArgumentType]
+        settings = replace(SETTINGS, **profile.settings)
         self.cluster = Cluster(self.world, profile, settings, self.rules, self.faults_seen)
         self.records = Records()
         self.operator = Operator(self.cluster)
@@ -69,9 +69,13 @@ class Simulation:
             self._run()
         except Violation as violation:
             report.violation, report.broken_rule = str(violation), violation.rule
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever the core raises is a broken promise, and a finding
             report.violation, report.broken_rule = traceback.format_exc(), "exception"
-        report.simulated_us, report.steps, report.trace_hash = self.world.now_us, self.world.steps, self.world.trace_hash
+        report.simulated_us, report.steps, report.trace_hash = (
+            self.world.now_us,
+            self.world.steps,
+            self.world.trace_hash,
+        )
         report.faults, report.rules = self._all_faults(), self.rules.counts
         report.checked = self.cluster.checks.checked.counts
         report.checked["states compared"] = self.cluster.checks.digests.compared

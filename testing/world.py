@@ -28,7 +28,7 @@ class World:
         self._trace = hashlib.blake2b(digest_size=16)
 
     def stream(self, name: str) -> random.Random:
-        """A source of choices for one part of the world, so that a change in one part leaves the others as they were."""
+        """A source of choices for one part of the world: a change in one part leaves the others as they were."""
         return random.Random(f"{self.seed}/{name}")
 
     def at(self, time_us: int, action: Action) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from node_cluster import CLOCK, SECOND_US, Cluster, cluster, read, signed, write, write_command
@@ -256,6 +257,42 @@ def test_drain_hands_over_and_leaves_nobody_waiting(tmp_path: Path) -> None:
         await asyncio.gather(*writes)
         await running.stop(leader.status().name)
         await write(next(iter(running.nodes.values())), "after", "w")
+
+    within(tmp_path, work)
+
+
+def test_a_stop_ends_every_read_and_write_under_way(tmp_path: Path) -> None:
+    """Nobody waits for a node that is gone, however long they were ready to."""
+
+    async def work(running: Cluster) -> None:
+        leader = await running.leader()
+        await write(leader, "a", "b")
+        running.network.isolate(leader.status().endpoint)
+        calls: list[asyncio.Task[Any]] = [
+            asyncio.create_task(read(leader, Verb.COUNTS, ReadMode.STRONG, timeout_us=60 * SECOND_US)),
+            asyncio.create_task(read(leader, Verb.COUNTS, ReadMode.QUORUM, timeout_us=60 * SECOND_US)),
+            asyncio.create_task(leader.submit_anonymous([write_command("c", "d")], 60 * SECOND_US)),
+        ]
+        await asyncio.wait(calls, timeout=0.05)
+        await running.stop(leader.status().name)
+        running.network.heal()
+        async with asyncio.timeout(5):
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, (Unavailable, OutcomeUnknown)) for end in ends)
+
+    within(tmp_path, work)
+
+
+def test_a_stop_in_the_middle_of_a_start_lets_go_of_everything(tmp_path: Path) -> None:
+    """The same directory can be started again at once."""
+
+    async def work(running: Cluster) -> None:
+        await running.stop(*running.names)
+        for _ in range(3):
+            await running.start("n1")
+            await running.stop("n1")
+        await running.start(*running.names)
+        await write(await running.leader(), "a", "b")
 
     within(tmp_path, work)
 

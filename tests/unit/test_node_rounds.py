@@ -1,0 +1,242 @@
+"""One round after the other: what becomes of callers when rounds are accepted, declined, or lose their leader."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+from node_cluster import CLOCK, signed, write_command
+
+from veridical.log.entry import Envelope, Position
+from veridical.memory.context import Context, OperatorRights
+from veridical.memory.errors import NotLeader, OutcomeUnknown
+from veridical.memory.state import MemoryState
+from veridical.node.admission import Bounds
+from veridical.node.decider import Proposal
+from veridical.node.metrics import Metrics
+from veridical.node.ports import SubmitResult, Wait
+from veridical.node.rounds import Rounds, RoundsPort, Waiting
+from veridical.replication.messages import Accepted, Declined, Propose
+from veridical.security.digests import DigestKey
+from veridical.security.principal import Principal
+
+BOUNDS = Bounds(batch_commands=100, batch_bytes=1 << 20, linger_min_us=1_000, linger_max_us=5_000)
+PRINCIPAL = Principal(bytes([5]) * 32)
+
+
+class Stage:
+    """Rounds with everything around them played by the test. Decisions wait while `applier` is closed."""
+
+    def __init__(self) -> None:
+        self.proposals: list[Propose] = []
+        self.matches = {"a": 0, "b": 0}
+        self.fatal: list[str] = []
+        self.applier = asyncio.Event()
+        self.applier.set()
+        self.status = SimpleNamespace(applied_index=2, last=Position(1, 2))
+        projection: Any = SimpleNamespace(state=MemoryState(), applied=Position(1, 2))
+        port = RoundsPort(
+            projection, self._on_applier, self._context, lambda: False, lambda: self.matches, self.fatal.append
+        )
+        metrics = Metrics(lambda: None, lambda: 0)  # type: ignore[arg-type,return-value]
+        self.rounds = Rounds(BOUNDS, CLOCK, metrics, port)
+        self.rounds.driver = SimpleNamespace(  # type: ignore[assignment]
+            replica=SimpleNamespace(status=lambda: self.status), step=self.proposals.append
+        )
+
+    def submit(self, subject: str, wait: Wait = Wait.QUORUM) -> Waiting:
+        sent = signed(PRINCIPAL, "c" * 32, [write_command(subject, "x")])
+        proposal = Proposal(Envelope.parse(sent.envelope), sent.envelope, sent.signature, sent.bodies)
+        return self.rounds.submit(proposal, wait)
+
+    def accept(self) -> int:
+        """The core appends the last proposal; its last index."""
+        proposal = self.proposals[-1]
+        last = proposal.after_index + len(proposal.drafts)
+        self.rounds.on_accepted(Accepted(proposal.token, proposal.epoch, proposal.after_index + 1, last))
+        return last
+
+    async def proposed(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.proposals) < count:  # noqa: ASYNC110 (a task has to run)
+                await asyncio.sleep(0)
+
+    async def _on_applier(self, work: Callable[[], Any]) -> Any:
+        await self.applier.wait()
+        return work()
+
+    def _context(self, epoch: int) -> Context:
+        return Context(DigestKey(bytes(32)), OperatorRights(), epoch)
+
+
+def on_stage(play: Callable[[Stage], Awaitable[None]]) -> None:
+    async def run() -> None:
+        stage = Stage()
+        await play(stage)
+        assert stage.fatal == []
+
+    asyncio.run(run())
+
+
+async def error_of(waiting: Waiting) -> BaseException | None:
+    async with asyncio.timeout(5):
+        await asyncio.wait([waiting.future])
+    return waiting.future.exception()
+
+
+def test_who_does_not_lead_takes_nothing() -> None:
+    """A submission that arrives after leadership has ended is for somebody else."""
+
+    async def play(stage: Stage) -> None:
+        assert isinstance(await error_of(stage.submit("a")), NotLeader)
+
+    on_stage(play)
+
+
+def test_a_caller_is_answered_when_its_entry_is_applied() -> None:
+    """Not when it is accepted, not when it is committed."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        waiting = stage.submit("a")
+        await stage.proposed(1)
+        last = stage.accept()
+        stage.rounds.on_committed(last)
+        assert not waiting.future.done()
+        stage.rounds.on_applied(last)
+        result: SubmitResult = waiting.future.result()
+        assert (result.epoch, result.index) == (1, last) == (1, 3)
+
+    on_stage(play)
+
+
+def test_one_round_is_under_way_at_a_time() -> None:
+    """What comes during a round goes with the next one, all of it, once the round is committed."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        stage.submit("a")
+        await stage.proposed(1)
+        last = stage.accept()
+        for subject in "bcd":
+            stage.submit(subject)
+        await asyncio.sleep(0)
+        assert len(stage.proposals) == 1
+        stage.rounds.on_committed(last)
+        await stage.proposed(2)
+        assert (len(stage.proposals[1].drafts), stage.proposals[1].after_index) == (3, last)
+
+    on_stage(play)
+
+
+def test_leadership_that_ends_leaves_proposed_ones_unknown_and_waiting_ones_untried() -> None:
+    """*outcome unknown* only for what may be in a log; the rest goes to the next leader."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        proposed = stage.submit("a")
+        await stage.proposed(1)
+        stage.accept()
+        waits = stage.submit("b")
+        stage.rounds.lose("gone")
+        assert isinstance(await error_of(proposed), OutcomeUnknown)
+        assert isinstance(await error_of(waits), NotLeader)
+
+    on_stage(play)
+
+
+def test_leadership_may_end_while_a_round_is_decided() -> None:
+    """The round is not proposed, its callers go elsewhere, and the next leadership decides again."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        stage.applier.clear()
+        decided = stage.submit("a")
+        stage.rounds.lose("gone")
+        assert isinstance(await error_of(decided), NotLeader)
+        assert not decided.proposed
+        stage.rounds.lead(2)
+        stage.submit("b")
+        stage.applier.set()
+        await stage.proposed(1)
+        assert [proposal.epoch for proposal in stage.proposals] == [2]
+
+    on_stage(play)
+
+
+def test_a_declined_round_left_no_trace() -> None:
+    """Its callers try again; the next round is decided on a fresh state."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        declined = stage.submit("a")
+        await stage.proposed(1)
+        stage.rounds.on_declined(Declined(stage.proposals[0].token, "epoch", None))
+        assert isinstance(await error_of(declined), NotLeader)
+        stage.status = SimpleNamespace(applied_index=5, last=Position(1, 5))
+        stage.submit("b")
+        await stage.proposed(2)
+        assert stage.proposals[1].after_index == 5
+
+    on_stage(play)
+
+
+def test_a_pause_waits_for_the_round_under_way_and_begins_no_other() -> None:
+    """Before leadership is handed over all that is under way is answered; a hand-over that failed goes on."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        stage.submit("a")
+        await stage.proposed(1)
+        last = stage.accept()
+        pause = asyncio.create_task(stage.rounds.pause())
+        await asyncio.sleep(0)
+        stage.submit("b")
+        stage.rounds.on_committed(last)
+        assert not pause.done()
+        stage.rounds.on_applied(last)
+        async with asyncio.timeout(5):
+            await pause
+        assert len(stage.proposals) == 1
+        stage.rounds.resume()
+        await stage.proposed(2)
+
+    on_stage(play)
+
+
+def test_waiting_for_all_waits_for_every_voter() -> None:
+    """Applied here is not enough; the slowest voter's log decides."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        waiting = stage.submit("a", Wait.ALL)
+        await stage.proposed(1)
+        last = stage.accept()
+        stage.rounds.on_committed(last)
+        stage.matches = {"a": last, "b": last - 1}
+        stage.rounds.on_applied(last)
+        assert not waiting.future.done()
+        stage.matches["b"] = last
+        stage.rounds.on_matched()
+        assert waiting.future.result().index == last
+
+    on_stage(play)
+
+
+def test_who_gave_up_waiting_is_not_proposed() -> None:
+    """A caller whose time ran out in the queue is told that nothing happened, and nothing does."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        stage.submit("a")
+        await stage.proposed(1)
+        last = stage.accept()
+        gone = stage.submit("b")
+        gone.future.cancel()
+        stage.submit("c")
+        stage.rounds.on_committed(last)
+        await stage.proposed(2)
+        assert len(stage.proposals[1].drafts) == 1
+        assert not gone.proposed
+
+    on_stage(play)
