@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup test test-process check format proto transcripts lock clean
+.PHONY: help setup test test-process check format proto bench transcripts lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -70,6 +70,10 @@ proto: $(READY) ## Write proto/generated from proto/*.proto
 		sed 's/^from veridical\.proto import /from . import /' "$$stub" > "$(STUBS)/$${stub##*/}"; \
 	done
 	@rm -rf $(SCRATCH)/protoc
+
+bench: $(READY) ## Measure this cluster beside etcd and PySyncObj, in one run, as ratios
+	@$(INSTALL) --no-build-isolation -e '.[bench]'
+	PYTHONPATH=bench $(BIN)/python bench/run.py
 
 transcripts: $(READY) ## Write tests/transcripts anew, as the core tells them now
 	$(BIN)/python tests/rewrite_transcripts.py

@@ -39,12 +39,10 @@ async def closed_loop(
 
     await asyncio.gather(*(caller() for _ in range(in_flight)))
     taken_ms.sort()
-    return Measured(
-        weight * len(taken_ms) / seconds, statistics.median(taken_ms), taken_ms[int(len(taken_ms) * 0.99)]
-    )
+    return Measured(weight * len(taken_ms) / seconds, statistics.median(taken_ms), taken_ms[int(len(taken_ms) * 0.99)])
 
 
-async def first_success_after(operation: Callable[[], Awaitable[object]], disturb: Callable[[], None]) -> float:
+async def first_success_after(operation: Callable[[], Awaitable[object]], disturb: Callable[[], object]) -> float:
     """Seconds from `disturb` to the first operation that started after it and was acknowledged."""
     disturb()
     began = time.perf_counter()
@@ -76,4 +74,7 @@ class Gaps:
     @property
     def longest_ms(self) -> float:
         """The longest gap so far."""
-        return max(later - earlier for earlier, later in zip(self.acknowledged, self.acknowledged[1:], strict=False)) * 1000
+        return (
+            max(later - earlier for earlier, later in zip(self.acknowledged, self.acknowledged[1:], strict=False))
+            * 1000
+        )

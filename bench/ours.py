@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from veridical.client import AsyncReplicatedMemory
 from veridical.memory import MemoryKind, MemoryRecord
 from veridical.security.principal import Principal
 
-COMMAND = ("veridical",)
+COMMAND = (str(Path(sys.executable).parent / "veridical"),)
 
 
 def fact(number: int, value: str) -> MemoryRecord:
@@ -36,7 +37,7 @@ class Ours:
     def command(self, *words: str) -> Any:
         """Run the command of the product, and read its JSON."""
         result = subprocess.run(
-            [*COMMAND, *words, "--data", self.data, "--json"], capture_output=True, text=True, timeout=120
+            [*COMMAND, *words, "--data", self.data, "--json"], capture_output=True, text=True, timeout=120, check=False
         )
         if not result.stdout.strip():
             raise RuntimeError(f"veridical {' '.join(words)}: {result.stderr.strip()}")

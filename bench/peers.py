@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ def free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
+
+
+async def call(channel: grpc.aio.Channel, method: str, request: bytes, timeout_s: float) -> bytes:
+    """One unary call of raw bytes."""
+    operation: Callable[..., Awaitable[bytes]] = channel.unary_unary(method)
+    return await operation(request, timeout=timeout_s)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -117,9 +124,8 @@ class Etcd:
         """Ask each member who leads, until one says that it does."""
         for _ in range(2000):
             for number, channel in enumerate(self.channels):
-                status = channel.unary_unary("/etcdserverpb.Maintenance/Status")
                 try:
-                    reply = _varints(await status(b"", timeout=0.5))
+                    reply = _varints(await call(channel, "/etcdserverpb.Maintenance/Status", b"", 0.5))
                 except grpc.aio.AioRpcError:
                     continue
                 if reply.get(4) and _varints(reply[1]).get(2) == reply[4]:
@@ -131,13 +137,13 @@ class Etcd:
     async def put(self, number: int, value: bytes) -> None:
         """One put, acknowledged when a majority has it on disk."""
         request = _field(1, b"key%d" % number) + _field(2, value)
-        await self.channels[self.leader].unary_unary("/etcdserverpb.KV/Put")(request, timeout=5)
+        await call(self.channels[self.leader], "/etcdserverpb.KV/Put", request, 5)
 
     async def put_many(self, number: int, value: bytes, count: int) -> None:
         """One transaction of `count` puts."""
         puts = (_field(1, b"key%d" % (number * count + n)) + _field(2, value) for n in range(count))
         request = b"".join(_field(2, _field(2, put)) for put in puts)
-        await self.channels[self.leader].unary_unary("/etcdserverpb.KV/Txn")(request, timeout=5)
+        await call(self.channels[self.leader], "/etcdserverpb.KV/Txn", request, 5)
 
     async def put_somewhere(self) -> None:
         """One put at whichever member takes it; members are asked in turn with a short time-out."""
@@ -145,7 +151,7 @@ class Etcd:
         if self.processes[self.leader].poll() is not None:
             raise ConnectionError("that member is gone")
         request = _field(1, b"failover") + _field(2, b"x")
-        await self.channels[self.leader].unary_unary("/etcdserverpb.KV/Put")(request, timeout=0.2)
+        await call(self.channels[self.leader], "/etcdserverpb.KV/Put", request, 0.2)
 
     def kill_leader(self) -> None:
         """SIGKILL to the leader."""
@@ -168,42 +174,7 @@ class Etcd:
             process.wait()
 
 
-NODE = """
-import sys, time
-from pysyncobj import SyncObj, SyncObjConf, replicated_sync, replicated
-class Store(SyncObj):
-    def __init__(self, me, others, journal, tuned):
-        extra = dict(appendEntriesUseBatch=True, appendEntriesPeriod=0.001) if tuned else {}
-        conf = SyncObjConf(journalFile=journal, dynamicMembershipChange=False, autoTickPeriod=0.001 if tuned else 0.05, **extra)
-        super().__init__(me, others, conf)
-        self.values = {}
-    @replicated
-    def put(self, key, value):
-        self.values[key] = value
-        return 1
-if __name__ == "__main__":
-    import grpc
-    from concurrent import futures
-    import threading
-    me, others, port, journal, tuned = sys.argv[1], sys.argv[2].split(","), sys.argv[3], sys.argv[4], sys.argv[5] == "1"
-    store = Store(me, others, journal, tuned)
-    class Handler(grpc.GenericRpcHandler):
-        def service(self, details):
-            return grpc.unary_unary_rpc_method_handler(self.put if details.method.endswith("Put") else self.leader)
-        def put(self, request, context):
-            done = threading.Event(); result = []
-            store.put(request[:16], request[16:], callback=lambda value, error: (result.append(error), done.set()))
-            if not done.wait(5) or result[0]:
-                context.abort(grpc.StatusCode.UNAVAILABLE, "not replicated")
-            return b""
-        def leader(self, request, context):
-            leader = store._getLeader()
-            return str(leader).encode() if leader else b""
-    server = grpc.server(futures.ThreadPoolExecutor(96), handlers=[Handler()])
-    server.add_insecure_port("127.0.0.1:" + port)
-    server.start()
-    server.wait_for_termination()
-"""
+NODE = Path(__file__).parent / "pysyncobj_node.py"
 
 
 class PySyncObj:
@@ -220,22 +191,24 @@ class PySyncObj:
 
     async def start(self) -> None:
         """Start three processes and wait for their leader."""
-        for number in range(3):
-            me = f"127.0.0.1:{self.raft[number]}"
-            others = ",".join(f"127.0.0.1:{port}" for port in self.raft if port != self.raft[number])
-            journal = str(self.folder / f"pysyncobj{number}.journal")
-            command = [sys.executable, "-c", NODE, me, others, str(self.clients[number]), journal, str(int(self.tuned))]
-            self.processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.processes = [self._process(number) for number in range(3)]
         wait_until(lambda: all(map(is_listening, self.clients)), 20, "PySyncObj")
         self.channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}") for port in self.clients]
         await self.find_leader()
+
+    def _process(self, number: int) -> subprocess.Popen[bytes]:
+        me = f"127.0.0.1:{self.raft[number]}"
+        others = ",".join(f"127.0.0.1:{port}" for port in self.raft if port != self.raft[number])
+        journal = str(self.folder / f"pysyncobj{number}.journal")
+        command = [sys.executable, str(NODE), me, others, str(self.clients[number]), journal, str(int(self.tuned))]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     async def find_leader(self) -> None:
         """Ask until somebody names a leader."""
         for _ in range(1000):
             for channel in self.channels:
                 try:
-                    leader = await channel.unary_unary("/peer/Leader")(b"", timeout=0.5)
+                    leader = await call(channel, "/peer/Leader", b"", 0.5)
                 except grpc.aio.AioRpcError:
                     continue
                 if leader:
@@ -246,14 +219,14 @@ class PySyncObj:
 
     async def put(self, number: int, value: bytes) -> None:
         """One replicated call at the leader."""
-        await self.channels[self.leader].unary_unary("/peer/Put")(b"%16d" % number + value, timeout=10)
+        await call(self.channels[self.leader], "/peer/Put", b"%16d" % number + value, 10)
 
     async def put_somewhere(self) -> None:
         """One call at whichever process takes it."""
         self.leader = (self.leader + 1) % 3
         if self.processes[self.leader].poll() is not None:
             raise ConnectionError("that process is gone")
-        await self.channels[self.leader].unary_unary("/peer/Put")(b"failover".rjust(16) + b"x", timeout=0.2)
+        await call(self.channels[self.leader], "/peer/Put", b"failover".rjust(16) + b"x", 0.2)
 
     def kill_leader(self) -> None:
         """SIGKILL to the leader."""

@@ -35,6 +35,9 @@ NOT_STARTED: Final = 2
 
 SECOND_US: Final = 1_000_000
 GRACE_S: Final = 2.0
+FAREWELL_S: Final = 0.1
+"""Having handed over, a node goes on relaying for so long: its callers learn from their answers who leads now."""
+
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.process")
@@ -111,6 +114,7 @@ class Process:
             await self._ended.wait()
             if not self._reason:
                 await self._node.drain(int(self._config.drain_s * SECOND_US))
+                await asyncio.sleep(FAREWELL_S)
         finally:
             if self._reason:
                 await self._abandon()

@@ -149,7 +149,8 @@ class Node:
             tail_bytes = self._settings.limits.tail_bytes
             opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
             self._opening = asyncio.ensure_future(opening)
-            opened = self._opened = await asyncio.shield(self._opening)
+            opened = await asyncio.shield(self._opening)
+            self._opened = opened
             await self._take_place(opened)
         except Unreadable as error:
             self._say(f"damaged: {error}")

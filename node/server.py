@@ -44,7 +44,7 @@ from .ports import (
 SUBMISSIONS_PER_STREAM_LIMIT: Final = 1024
 BUNDLE_BYTES_LIMIT: Final = 1 << 20
 CALLS_LIMIT: Final = 10_000
-LEADER_HINT_PERIOD_S: Final = 0.1
+LEADER_HINT_PERIOD_S: Final = 0.02
 BUCKETS_TIMEOUT_US: Final = 10_000_000
 EXPORT_BYTES: Final = 1 << 20
 
@@ -105,7 +105,7 @@ class Served(Protocol):
 
 
 class LeaderHint:
-    """The leader's endpoint as this node last knew it: looked up a few times a second, not for every result."""
+    """The leader's endpoint as this node last knew it: looked up now and then, not for every result."""
 
     def __init__(self, node: Served) -> None:
         self._node = node

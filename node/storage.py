@@ -283,9 +283,15 @@ class Applier:
         self._queue.put(commit_index)
 
     def call(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Do `work` on the thread that folds, after what it was asked for before: nothing is folded meanwhile."""
+        """Do `work` on the thread that folds, after what it was asked for before: nothing is folded meanwhile.
+
+        Cancelled when the thread ends first.
+        """
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.put(_Work(work, future))
+        if self._stopping:
+            future.cancel()
+        else:
+            self._queue.put(_Work(work, future))
         return future
 
     def stop(self, wait_s: float) -> bool:
@@ -304,6 +310,12 @@ class Applier:
                     self._do(item)
         except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
+
+    def _cancel_rest(self) -> None:
+        while not self._queue.empty():
+            item = self._queue.get()
+            if isinstance(item, _Work):
+                post(self._loop, item.future.cancel)
 
     def _do(self, item: _Work) -> None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from ..log.entry import Entry
 from ..memory.digest import BUCKETS, DIGEST_BYTES, bucket, contender_digest, rejection_digest, retraction_digest
@@ -22,6 +22,8 @@ from .scopes import ScopeNumbers
 from .state import STANDING, StoredState
 
 Row = tuple[Any, ...]
+
+BUCKETS_ONE_BY_ONE_LIMIT: Final = 16
 
 
 class Fold:
@@ -170,13 +172,13 @@ class Fold:
         self._bucket_changes[bucket(id)] ^= int.from_bytes(digest, "big")
 
     def _write_buckets(self, connection: sqlite3.Connection) -> None:
-        stored = dict(connection.execute(schema.GET_BUCKETS).fetchall())
+        changes = [(number, change) for number, change in enumerate(self._bucket_changes) if change]
+        stored = _stored_buckets(connection, [number for number, _ in changes])
         connection.executemany(
             schema.PUT_BUCKET,
             [
                 (number, (change ^ int.from_bytes(stored.get(number, b""), "big")).to_bytes(DIGEST_BYTES, "big"))
-                for number, change in enumerate(self._bucket_changes)
-                if change
+                for number, change in changes
             ],
         )
 
@@ -203,3 +205,11 @@ def _searched_fields(record: Record) -> tuple[object, ...]:
     return (
         record.subject, record.predicate, record.scope, record.text, record.metadata, record.valid_from_us, verified,
     )  # fmt: skip
+
+
+def _stored_buckets(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, bytes]:
+    """The digests of these buckets, as far as they have one. A small batch does not read all of them."""
+    if len(numbers) > BUCKETS_ONE_BY_ONE_LIMIT:
+        return dict(connection.execute(schema.GET_BUCKETS).fetchall())
+    found = ((number, connection.execute(schema.GET_BUCKET, (number,)).fetchone()) for number in numbers)
+    return {number: row[0] for number, row in found if row is not None}

@@ -279,6 +279,7 @@ PUT_SETTING: Final = _put(setting)
 GET_SETTING: Final = _text(select(setting.c.value).where(setting.c.name == bindparam("name")))
 
 PUT_BUCKET: Final = _put(bucket)
+GET_BUCKET: Final = _text(select(bucket.c.digest).where(bucket.c.number == bindparam("number")))
 GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digest))
 
 COMMONNESS: Final = "SELECT count(*) FROM (SELECT 1 FROM sample WHERE sample MATCH ? LIMIT ?)"

@@ -159,7 +159,8 @@ class HotState(StoredState):
         self._any_retraction |= bool(workspace.retractions)
         for id, contenders in workspace.contenders.items():
             (self._contended.add if contenders else self._contended.discard)(id)
-        self._settings.clear()
+        if workspace.settings:
+            self._settings.clear()
         self._held.update(present)
         for id in list(islice(self._held, max(0, len(self._held) - HOT_RECORDS_LIMIT))):
             del self._held[id]

@@ -468,6 +468,7 @@ class Heartbeat(_message.Message):
     epoch: _builtins.int
     commit_index: _builtins.int
     stamp_us: _builtins.int
+    """0: news of the commit index only, wants no reply"""
     read_round: _builtins.int
     @_builtins.property
     def leader(self) -> Global___Holder: ...

@@ -210,6 +210,11 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path):
         second.start()
         assert second.ended() == 2
         assert taken.endpoint in second.log()
+        (port,) = grpc_cluster.free_ports(1)
+        third = NodeProcess(tmp_path, "n2", f"127.0.0.1:{port}", taken.http, {"n2": f"127.0.0.1:{port}"})
+        third.start()
+        assert third.ended() == 2
+        assert "address already in use" in third.log()
 
 
 def test_a_single_node_is_a_cluster(tmp_path: Path):

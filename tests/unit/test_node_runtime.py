@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +11,17 @@ from typing import Any
 import pytest
 from node_cluster import CLOCK, SECOND_US, Cluster, cluster, read, signed, write, write_command
 
+from veridical.log.store import LogStore
 from veridical.memory.errors import NotLeader, OutcomeUnknown, Refused, Retry, Unavailable
+from veridical.node.decider import Decider
 from veridical.node.identity import DirectoryInUse
 from veridical.node.inprocess import InProcessNetwork
 from veridical.node.ports import BareCommand, KeyRequest, ReadRequest, SubmitResult, Verb, Wait
 from veridical.node.runtime import Node
 from veridical.node.settings import Limits, Settings
 from veridical.node.system import SystemClock, SystemEntropy
+from veridical.projection.projection import Projection
+from veridical.projection.reader import Reader
 from veridical.replication.messages import ReadMode
 from veridical.security.principal import Principal
 
@@ -396,6 +401,40 @@ def test_a_second_process_on_the_same_files_is_refused(tmp_path: Path) -> None:
             await running.start("n1")
 
     within(tmp_path, work, count=1)
+
+
+def test_the_loop_touches_no_disk_and_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever reads, writes, folds, decides or queries does so on a thread of its own."""
+    threads: dict[str, set[str]] = {}
+
+    def watch(owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.current_thread().name.rstrip("0123456789"))
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, names in (
+        (LogStore, ("write_many", "read", "check", "restored")),
+        (Projection, ("apply", "reader")),
+        (Decider, ("decide",)),
+        (Reader, ("snapshot",)),
+    ):
+        for name in names:
+            watch(owner, name)
+
+    async def work(running: Cluster) -> None:
+        leader = await running.leader()
+        await asyncio.gather(*(write(leader, f"s{place}", "v") for place in range(20)))
+        await read(leader, Verb.RECALL, ReadMode.STRONG, query="v")
+        await leader.export(1, 1 << 20)
+
+    within(tmp_path, work, count=1)
+    assert threads.keys() >= {"write_many", "read", "check", "apply", "decide", "snapshot"}
+    assert not any("MainThread" in names for names in threads.values())
+    assert (threads["write_many"], threads["apply"], threads["decide"]) == ({"log-writer"}, {"applier"}, {"applier"})
 
 
 def test_too_much_at_once_is_turned_away_with_a_hint(tmp_path: Path) -> None:
