@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup test test-process check format proto bench transcripts lock clean
+.PHONY: help setup demo test test-process sim bench check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -12,6 +12,8 @@ READY := .venv/.ready
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 # Without the safe path: a package that has to be built here may import itself from its own folder.
 INSTALL := env -u PYTHONSAFEPATH $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate
 STUBS := proto/generated
 SCRATCH := build/make
 
@@ -46,6 +48,13 @@ test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, 
 sim: $(READY) ## Run 300 seeds of simulated clusters, and show that every mutant of the protocol is caught
 	$(BIN)/veridical sim
 
+bench: .venv/.bench ## Measure three nodes beside etcd (where it is installed) and PySyncObj, and print ratios
+	@PYTHONPATH=bench $(BIN)/python bench/run.py
+
+.venv/.bench: $(READY) bench/requirements.lock
+	@$(INSTALL) --no-build-isolation --require-hashes -r bench/requirements.lock
+	@touch $@
+
 check: $(READY) ## Lint, format, types, import layers, and stubs that equal what protoc writes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,10 +80,6 @@ proto: $(READY) ## Write proto/generated from proto/*.proto
 	done
 	@rm -rf $(SCRATCH)/protoc
 
-bench: $(READY) ## Measure this cluster beside etcd and PySyncObj, in one run, as ratios
-	@$(INSTALL) --no-build-isolation -e '.[bench]'
-	PYTHONPATH=bench $(BIN)/python bench/run.py
-
 transcripts: $(READY) ## Write tests/transcripts anew, as the core tells them now
 	$(BIN)/python tests/rewrite_transcripts.py
 
@@ -86,8 +91,8 @@ down: $(READY) ## Stop them
 
 lock: $(READY) ## Bring requirements.lock to the newest releases that pyproject.toml allows
 	$(INSTALL) uv
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --no-annotate --group dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --group dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --group bench --output-file bench/requirements.lock
 
 clean: ## Remove what the other verbs left, except .venv
 	rm -rf build dist *.egg-info .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc.aio
 
@@ -31,7 +31,7 @@ def free_ports(count: int) -> list[int]:
 
 async def call(channel: grpc.aio.Channel, method: str, request: bytes, timeout_s: float) -> bytes:
     """One unary call of raw bytes."""
-    operation: Callable[..., Awaitable[bytes]] = channel.unary_unary(method)
+    operation = cast(Callable[..., Awaitable[bytes]], channel.unary_unary(method))
     return await operation(request, timeout=timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""The one process that acts: it drives the pure cores with gRPC, SQLite, clocks and timers, and stops when they say so."""
+"""The one process that acts: it drives the pure cores with gRPC, SQLite, clocks and timers, and stops when it must."""
 
 from ..projection import sqlite as _sqlite  # it configures SQLite, which works only before anything else imports it
 

@@ -310,6 +310,7 @@ class Applier:
                     self._do(item)
         except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
+        self._cancel_rest()
 
     def _cancel_rest(self) -> None:
         while not self._queue.empty():
@@ -355,7 +356,7 @@ class Applier:
         return entries[:FOLD_ENTRIES]
 
 
-def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
+def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:
     """Run `callback` on the loop; nothing happens when the loop is closed already, for then nobody listens."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback, *arguments)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+LOCKS = (ROOT / "requirements.lock", ROOT / "bench" / "requirements.lock")
 WITHOUT_CODE = {"bench", "docs", "examples", "tests", "typings"}
 MADE_HERE = {"build", "dist", "__pycache__"}
 FILES = {
@@ -126,9 +127,10 @@ def test_the_wheel_holds_the_whole_package(wheel: set[str], packages: list[str])
     assert {module_file(path) for path in expected} <= wheel
 
 
-def test_the_lock_names_no_host_and_pins_by_hash() -> None:
-    """The lock installs from wherever pip is configured to look, and only what was locked."""
-    lock = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("path", LOCKS, ids=["root", "bench"])
+def test_a_lock_names_no_host_and_pins_by_hash(path: Path) -> None:
+    """A lock installs from wherever pip is configured to look, and only what was locked."""
+    lock = path.read_text()
     requirements = re.findall(r"^[A-Za-z0-9].*(?:\\\n .*)+", lock, re.MULTILINE)
     assert "://" not in lock
     assert len(requirements) == len(re.findall(r"^[A-Za-z0-9]", lock, re.MULTILINE))
@@ -139,8 +141,9 @@ def test_the_lock_names_no_host_and_pins_by_hash() -> None:
 
 def test_every_dependency_is_locked_and_justified(project: dict[str, Any]) -> None:
     """A dependency without a line in docs/dependencies.md has no reason to be here."""
-    declared: list[str] = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
-    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    groups = project["dependency-groups"]
+    declared: list[str] = [*project["project"]["dependencies"], *groups["dev"], *groups["bench"]]
+    locked = {name for lock in LOCKS for name in re.findall(r"^([\w.-]+)==", lock.read_text(), re.MULTILINE)}
     reasons = (ROOT / "docs" / "dependencies.md").read_text()
     for name in (re.split(r"[^\w.-]", requirement)[0] for requirement in declared):
         assert name.lower() in locked
