@@ -144,7 +144,7 @@ class Follower:
         return kernel.persist(cut_after=cut_after, entries=fresh, seals=kept)
 
     def is_sound(self, agreed: int, fresh: Sequence[Entry], seals: Sequence[Seal]) -> bool:
-        """*seal-check*: the entries continue the chain, the last of them is sealed, and every seal is a known member's word."""
+        """*seal-check*: the entries continue the chain, the last is sealed, and every seal is a known member's word."""
         kernel = self.kernel
         prev_time_us = kernel.tail.entry(agreed).time_us if agreed > kernel.tail.anchor.index else 0
         if chain_fault(fresh, agreed, kernel.tail.hash_at(agreed), prev_time_us):

@@ -342,6 +342,9 @@ class Leadership:
 
     def transfer(self, target: str | None) -> None:
         """Hand leadership to `target`, or to the follower that holds most; nothing new is appended meanwhile."""
+        if target == self.kernel.me.node:
+            self.kernel.emit(TransferEnded(""))
+            return
         chosen = target or self._most_advanced()
         refusal = self._transfer_refusal(chosen)
         if refusal:
