@@ -51,6 +51,11 @@ class Keeper:
         self._asking: asyncio.Task[Claim | None] | None = None
         self._down = False
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the source did not answer when it was last asked."""
+        return self._down
+
     async def keep(self) -> None:
         """Until cancelled."""
         while True:
@@ -102,10 +107,8 @@ class Keeper:
     async def _asked(self) -> Claim | None:
         now_us = self._clock.elapsed_us()
         try:
-            claim = await asyncio.to_thread(
-                self._source.acquire, self._cluster_key, self._owner, self._ttl_us, now_us
-            )
-        except Exception as error:  # noqa: BLE001 (whatever a source raises, it did not answer)
+            claim = await asyncio.to_thread(self._source.acquire, self._cluster_key, self._owner, self._ttl_us, now_us)
+        except Exception as error:
             raise Unavailable(f"the lease store does not answer: {error}", (LEASE_STORE,)) from error
         self._down, self._claim = False, claim
         if claim is not None:

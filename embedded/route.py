@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from ..client.answers import Answer, answers_of
@@ -85,7 +85,10 @@ class NodeRoute:
 
     async def _cluster_id(self, timeout_us: int) -> str:
         """What commands are signed for: known once the node has found its place."""
-        return await self._node.cluster_id(timeout_us)
+        deadline = self._loop.time() + timeout_us / SECOND_US
+        while not (cluster_id := self._node.status().cluster_id):
+            await self._pause(RETRY_PAUSE_S, deadline, Unavailable("the cluster is not founded yet"))
+        return cluster_id
 
     async def _pause(self, pause_s: float, deadline: float, late: VeridicalError) -> None:
         """Wait before another attempt. Raises `late` when there is no time for one."""
@@ -95,6 +98,3 @@ class NodeRoute:
 
     def _left_us(self, deadline: float) -> int:
         return max(1, int((deadline - self._loop.time()) * SECOND_US))
-
-
-Attempt = Callable[[], Awaitable[SubmitResult]]

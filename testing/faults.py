@@ -294,9 +294,10 @@ class Faults:
 
     def _cut_off_soon(self, process: Process) -> None:
         others = [id for id in self._cluster.hosts if id != process.me]
-        lost = self._choices.sample(others, self._choices.randint(len(others) // 2, len(others)))
+        fewest = len(others) if self._choices.random() < 0.5 else len(others) // 2
+        lost = self._choices.sample(others, self._choices.randint(fewest, len(others)))
         self._network.mend()
-        self._world.after(self._choices.randint(0, 4_000), lambda: self._network.isolate([process.me], lost))
+        self._world.after(self._choices.randint(0, 12_000), lambda: self._network.isolate([process.me], lost))
         self._mend_later(2_000, 4_000)
 
     def _split(self) -> bool:
@@ -331,7 +332,7 @@ class Faults:
         host = self._someone()
         if host is None:
             return False
-        self._network.slow_us[host.id] = self._duration_us(20, 250)
+        self._network.slow_down(host.id, self._places(), self._duration_us(20, 250))
         self._mend_later(300, 2_000)
         return True
 
@@ -372,7 +373,7 @@ class Faults:
 
     def _stalled_disk(self) -> bool:
         host = self._victim()
-        bounds_ms = (10_200, 12_000) if self._choices.random() < 0.15 else (200, 2_500)
+        bounds_ms = (10_200, 12_000) if self._choices.random() < 0.3 else (200, 2_500)
         return host is not None and self._for_a_while(host, "is_stalled", *bounds_ms)
 
     def _full_disk(self) -> bool:
@@ -394,9 +395,11 @@ class Faults:
         if not index or host.disk.hash_at(index) != self._cluster.checks.history.entries[index - 1].hash:
             return False
         host.disk.damaged.add(index)
-        if self._choices.random() < 0.7:
+        if self._choices.random() < 0.6:
             host.crash()
             self._restart_later(host)
+        else:
+            self._world.after(self._duration_us(100, 1_000), host.scrub)
         return True
 
     def _wipe(self, host: Host | None) -> bool:
@@ -441,7 +444,7 @@ class Faults:
         return True
 
     def _clocks_apart(self) -> bool:
-        """The leader's clock is as slow as is allowed, all others as fast, and then the leader is cut off."""
+        """The leader's clock is as slow as is allowed, all others as fast, its answers late; then it is cut off."""
         leader = self._cluster.leader
         if leader is None:
             return False
@@ -450,6 +453,8 @@ class Faults:
             if host.running is not None:
                 host.running.rearm()
         others = [id for id in self._cluster.hosts if id != leader.me]
+        if self._choices.random() < 0.5:
+            self._network.slow_down(leader.me, others, self._duration_us(20, 120))
         self._world.after(self._duration_us(700, 1_000), lambda: self._network.isolate([leader.me], others))
         self._mend_later(2_000, 3_000)
         return True
@@ -514,7 +519,7 @@ class Faults:
             return False
         id = self._enter_new_member()
         if lagging:
-            self._network.slow_us[id] = self._duration_us(100, 300)
+            self._network.slow_down(id, self._cluster.hosts, self._duration_us(100, 300))
             self._mend_later(1_000, 3_000)
         return True
 

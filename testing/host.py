@@ -172,6 +172,11 @@ class Host:
         entry = self.disk.entries[index - 1]
         return Anchor(entry.index, entry.epoch, entry.hash, entry.time_us)
 
+    def scrub(self) -> None:
+        """A slow pass over the log meets what has rotted, if nobody else has by then."""
+        if self.disk.damaged and self.running is not None and self.running.replica.status().is_whole:
+            self.found_damage()
+
     def found_damage(self) -> None:
         """Reading met an entry whose checksum fails: the process ends, and its successor repairs first."""
         self.cluster.faults_seen.count("damage found while running")

@@ -34,7 +34,7 @@ class Network:
         self._random = world.stream("network")
         self.weather = CHANGEABLE
         self.severed: set[tuple[str, str]] = set()
-        self.slow_us: dict[str, int] = {}
+        self.slow_us: dict[tuple[str, str], int] = {}
         self.counts: dict[str, int] = {"lost": 0, "doubled": 0, "reordered": 0, "delayed": 0, "severed": 0}
         self._latest_us: dict[tuple[str, str], int] = {}
 
@@ -85,15 +85,20 @@ class Network:
         self.sever(left, right)
         self.sever(right, left)
 
+    def slow_down(self, place: str, others: Iterable[str], delay_us: int) -> None:
+        """Delay everything between `place` and `others`, in both directions."""
+        for other in others:
+            self.slow_us[place, other] = self.slow_us[other, place] = delay_us
+
     def mend(self) -> None:
-        """Join every link again."""
+        """Join every link again, at its usual speed."""
         self.severed.clear()
         self.slow_us.clear()
 
     def _delay_us(self, sender: str, receiver: str) -> int:
         low, high = self.weather.delay_us
         delay = self._random.randrange(low, high)
-        delay += self.slow_us.get(sender, 0) + self.slow_us.get(receiver, 0)
+        delay += self.slow_us.get((sender, receiver), 0)
         if self.weather.spike and self._random.random() < self.weather.spike:
             self.counts["delayed"] += 1
             delay += int(self._random.paretovariate(1.2) * 20 * MILLISECOND) % self.weather.longest_spike_us

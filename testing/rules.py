@@ -6,8 +6,9 @@ from .profiles import PROFILES
 
 EXPECTED_FAULTS = sorted({
     *(name for profile in PROFILES.values() for name in profile.weights),
-    "messages lost", "messages doubled", "messages reordered", "messages delayed", "messages severed", "messages forged",
-    "transfer done", "transfer refused or failed", "damaged entry refetched", "damage found while running",
+    "messages lost", "messages doubled", "messages reordered", "messages delayed", "messages severed",
+    "messages forged", "transfer done", "transfer refused or failed", "damaged entry refetched",
+    "damage found while running",
     "watchdog ended a process", "membership: learner", "membership: voter", "membership: gone",
 })  # fmt: skip
 
