@@ -20,6 +20,7 @@ from ..node.system import Clock
 LEASE_STORE: Final = "lease store"
 SECOND_US: Final = 1_000_000
 RENEWALS_PER_TTL: Final = 3
+LOOKS_PER_TTL: Final = 12
 PATIENCE_TTLS: Final = 6
 """Who has a claim for so long and leads nothing gives it back, for another member to try."""
 
@@ -51,27 +52,24 @@ class Keeper:
         self._asking: asyncio.Task[Claim | None] | None = None
         self._down = False
 
-    @property
-    def is_down(self) -> bool:
-        """Whether the source did not answer when it was last asked."""
-        return self._down
-
     async def keep(self) -> None:
         """Until cancelled."""
         while True:
-            await self.turn()
-            await asyncio.sleep(self._ttl_us / RENEWALS_PER_TTL / SECOND_US)
+            leads = await self.turn()
+            looks = RENEWALS_PER_TTL if leads else LOOKS_PER_TTL
+            await asyncio.sleep(self._ttl_us / looks / SECOND_US)
 
-    async def turn(self) -> None:
-        """Look once: take, renew or give back."""
+    async def turn(self) -> bool:
+        """Look once: take, renew or give back. Whether this member leads."""
         status, now_us = self._status(), self._clock.elapsed_us()
         if status.serves:
             self._idle_since_us = now_us
             await self._tried_to_renew()
-        elif status.leader is not None or status.condition or self._waited_in_vain(now_us):
+        elif status.leader is not None or self._waited_in_vain(now_us):
             await self.release()
-        else:
+        elif self._claim is not None or not status.condition:
             await self._tried_to_renew()
+        return status.serves
 
     async def renewed(self) -> Claim | None:
         """Take or renew the claim now; None while another member has it. Raises `Unavailable` when the store is down.
@@ -108,7 +106,7 @@ class Keeper:
         now_us = self._clock.elapsed_us()
         try:
             claim = await asyncio.to_thread(self._source.acquire, self._cluster_key, self._owner, self._ttl_us, now_us)
-        except Exception as error:
+        except Exception as error:  # whatever a source raises, it did not answer
             raise Unavailable(f"the lease store does not answer: {error}", (LEASE_STORE,)) from error
         self._down, self._claim = False, claim
         if claim is not None:

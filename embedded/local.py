@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from ..client.blocking import BlockingMemory, Result, Work
-from ..client.requests import Consistency, mode_of
+from ..client.blocking import Result, Work
 from ..client.surface import TIMEOUT_S
-from ..memory.errors import Invalid
-from ..node.inprocess import InProcessNetwork
-from .member import Enrolment, Member
+from ..memory.errors import Invalid, Unavailable
+from .company import Company, company_of
+from .facade import EmbeddedMemory
+from .member import Enrolment
 from .places import default_store, path_of
-from .residence import CLOSE_TIMEOUT_S, Residence
 
 LOCAL: Final = "local"
 
 
-class LocalMemory(BlockingMemory):
+class LocalMemory(EmbeddedMemory):
     """A `MemoryView` over the file `path`, its log; projection and keys lie beside it. Threads may share one.
 
     Without a path it lies where `VERIDICAL_MEMORY_STORE` says, else in the user's own folder; `":memory:"` ends with
     the object. It opens at its first call, and belongs to one process at a time: another one gets `Unavailable`, and
-    so does a child that was forked while it was open. Options: `read_consistency`, `principal`, `timeout_s`.
+    so does a child that was forked while it was open. Objects of one process that name the same file share it.
+    Options: `read_consistency`, `principal`, `timeout_s`, `max_staleness_s`.
     """
 
     def __init__(self, path: str | Path | None = None, *, timeout_s: float = TIMEOUT_S, **options: Any) -> None:
-        super().__init__(timeout_s, options.get("clock"), options.get("entropy"))
-        mode_of(options.get("read_consistency", Consistency.LOCAL))
+        super().__init__(timeout_s, options)
         self.given_path = path
         self._path = path_of(default_store() if path is None else path)
-        self._options = options | {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
+        self._company: Company | None = None
+        self._opening = threading.Lock()
         self._taken_by = ""
-        self._loop: Residence[Member] = Residence(self._made, _closed, CLOSE_TIMEOUT_S)
+        self._lost = False
 
     @property
     def path(self) -> Path | None:
@@ -41,23 +42,30 @@ class LocalMemory(BlockingMemory):
         return self._path
 
     def close(self) -> None:
-        """Write what waits and let go of the files. A later call opens them anew."""
-        self._loop.wind_down()
+        """Write what waits and let go of the files. A later call opens them anew; one without files is gone."""
+        with self._opening:
+            self._lost = self._path is None
+            self._company = None
+            self._leave(hand_over=True)
 
     def hand_over(self, owner: str) -> None:
         """From now on this store belongs to member `owner` of a cluster. Raises `Invalid` when it is in use."""
-        if self._taken_by or self._loop.is_running:
-            raise Invalid("memory", f"is already {self._taken_by or 'open'}; give each member a store of its own")
-        self._taken_by = f"the store of {owner}"
+        with self._opening:
+            if self._taken_by or self._company is not None or self._lost:
+                raise Invalid("memory", f"is already {self._taken_by or 'in use'}; give each member a store of its own")
+            self._taken_by = f"the store of {owner}"
 
     def _begin(self, work: Work[Result]) -> Future[Result]:
-        if self._taken_by:
-            raise Invalid("memory", f"is {self._taken_by}; ask that member")
-        return self._loop.submit(work)
+        return self._submitted(self._opened(), LOCAL, work)
 
-    def _made(self) -> Member:
-        return Member(Enrolment(LOCAL, LOCAL, self._path), [LOCAL], InProcessNetwork(), **self._options)
-
-
-async def _closed(member: Member) -> None:
-    await member.close()
+    def _opened(self) -> Company:
+        with self._opening:
+            if self._taken_by:
+                raise Invalid("memory", f"is {self._taken_by}; ask that member")
+            if self._lost:
+                raise Unavailable("this memory was closed, and it had no files")
+            if self._company is None:
+                company = Company(LOCAL) if self._path is None else company_of(self._path, LOCAL)
+                self._join(company, Enrolment(LOCAL, LOCAL, self._path), shared=True)
+                self._company = company
+            return self._company

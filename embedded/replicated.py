@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from ..client.blocking import BlockingMemory, Result, Work
-from ..client.requests import Consistency, mode_of
+from ..client.blocking import Result, Work
 from ..client.surface import TIMEOUT_S
 from ..lease.sources import LeaseSource, QuorumLease
 from ..memory.errors import Invalid
-from .company import company_of
+from .company import Company, company_of
+from .facade import EmbeddedMemory
 from .local import LocalMemory
 from .member import Enrolment
 from .places import member_path
@@ -20,21 +20,23 @@ if TYPE_CHECKING:
     from ..client import ConnectedMemory
 
 
-class ReplicatedMemory(BlockingMemory):
+class ReplicatedMemory(EmbeddedMemory):
     """One member of a cluster in this process, over the store of `memory`, which it takes over.
 
     All objects that share `leases` and `cluster_key` are one cluster, founded when one of them is first used by those
-    that were made until then; `peers` may name them, and only says it. Every member is asked like the others: writes
-    reach the leader, reads keep the promise of `read_consistency`. A store without a path lies under its cluster key
-    and owner. `write_quorum` is how many members must hold a write, the majority unless it is given; 1 means that
-    every election and every strong or quorum read needs all of them.
+    that were made until then; later only a member that was closed may be made again, over its own file. Without
+    `leases` the members are their own lease, and the cluster is that of `peers`. Who names `peers` is the first to try
+    to lead. Every member is asked like the others: writes reach the leader, reads keep the promise of
+    `read_consistency`. A store without a path lies under its cluster key and owner. `write_quorum` is how many members
+    must hold a write, the majority unless it is given; with 1, every election and every strong or quorum read needs
+    all of them. While the store of `leases` is down, reads go on and writes raise `Unavailable`, naming it.
     """
 
     def __init__(
         self,
         memory: LocalMemory,
         *,
-        leases: LeaseSource,
+        leases: LeaseSource | None = None,
         cluster_key: str,
         owner: str,
         peers: Sequence[ReplicatedMemory] = (),
@@ -42,19 +44,17 @@ class ReplicatedMemory(BlockingMemory):
         timeout_s: float = TIMEOUT_S,
         **options: Any,
     ) -> None:
-        super().__init__(timeout_s, options.get("clock"), options.get("entropy"))
-        mode_of(options.get("read_consistency", Consistency.LOCAL))
-        self._company = company_of(leases, cluster_key)
+        super().__init__(timeout_s, options)
+        self._owner = owner
+        self._company = _company(leases, cluster_key, peers)
         if any(peer._company is not self._company for peer in peers):
             raise Invalid("peers", f"must share the lease source and the cluster key {cluster_key}")
         file = member_path(cluster_key, owner) if memory.given_path is None else memory.path
         source = None if isinstance(leases, QuorumLease) else leases
-        enrolment = Enrolment(cluster_key, owner, file, source, write_quorum)
+        enrolment = Enrolment(cluster_key, owner, file, source, write_quorum, bool(peers))
         enrolment.settings([owner])  # says now what is wrong with the names
         memory.hand_over(f"{owner} of {cluster_key}")
-        options |= {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
-        self._company.enrol(enrolment, options)
-        self._owner = owner
+        self._join(self._company, enrolment, shared=False)
 
     @staticmethod
     def connect(endpoints: str | Sequence[str], **options: Any) -> ConnectedMemory:
@@ -67,12 +67,24 @@ class ReplicatedMemory(BlockingMemory):
 
         return ConnectedMemory.connect(endpoints, **options)
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def owner(self) -> str:
+        """The name of this member in its cluster."""
+        return self._owner
 
     def close(self) -> None:
-        """Take this member out of service; the others go on while they are a quorum."""
-        self._company.leave(self._owner)
+        """Take this member out of service, leadership handed over; the others go on while they are a quorum."""
+        self._leave(hand_over=True)
+
+    def kill(self) -> None:
+        """End this member as a crash would: nothing is handed over or given back. For drills."""
+        self._leave(hand_over=False)
 
     def _begin(self, work: Work[Result]) -> Future[Result]:
-        return self._company.submit(self._owner, work)
+        return self._submitted(self._company, self._owner, work)
+
+
+def _company(leases: LeaseSource | None, cluster_key: str, peers: Sequence[ReplicatedMemory]) -> Company:
+    if leases is not None:
+        return company_of(leases, cluster_key)
+    return peers[0]._company if peers else Company(cluster_key)  # pyright: ignore[reportPrivateUsage]

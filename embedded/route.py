@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from ..client.answers import Answer, answers_of
 from ..client.envelope import SALT_BYTES, Command, signed_envelope
@@ -20,18 +20,10 @@ SECOND_US: Final = 1_000_000
 RETRY_PAUSE_S: Final = 0.02
 
 
-class Gate(Protocol):
-    """What stands before every write."""
-
-    async def __call__(self) -> None:
-        """Raises `Unavailable` when nobody may write now."""
-        ...
-
-
 class NodeRoute:
-    """A `client.surface.Route` to one node. `gate` is passed before each write."""
+    """A `client.surface.Route` to one node. `gate` is passed before each write; it may raise `Unavailable`."""
 
-    def __init__(self, node: Node, gate: Gate, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, node: Node, gate: Callable[[], Awaitable[None]], clock: Clock, entropy: Entropy) -> None:
         self._node = node
         self._gate = gate
         self._clock = clock

@@ -16,6 +16,7 @@ from veridical.memory import LocalMemory, MemoryRecord, ReplicatedMemory
 from veridical.memory.errors import Invalid, OutcomeUnknown, Unavailable, VeridicalError
 
 Make = Callable[..., ReplicatedMemory]
+"""(leases, owner, **options)"""
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
     monkeypatch.setenv("VERIDICAL_MEMORY_STORE", str(tmp_path / "brain.db"))
     with ExitStack() as members:
 
-        def made(leases: LeaseSource, owner: str, **options: Any) -> ReplicatedMemory:
+        def made(leases: LeaseSource | None, owner: str, **options: Any) -> ReplicatedMemory:
             options.setdefault("read_consistency", "strong")
             memory = ReplicatedMemory(LocalMemory(), leases=leases, cluster_key="brain", owner=owner, **options)
             return members.enter_context(memory)
@@ -73,7 +74,8 @@ def test_every_lease_source_serves(make: Make, tmp_path: Path, kind: str) -> Non
     members = [make(sources[kind], owner) for owner in "ABC"]
     for place, member in enumerate(members):
         written = member.write(fact(f"fact {place}"))
-        for mode in ("session", "strong", "quorum"):
+        assert member.get(written.id, consistency="session") is not None
+        for mode in ("strong", "quorum"):
             assert members[place - 1].get(written.id, consistency=mode) is not None
 
 
@@ -138,15 +140,87 @@ def test_strong_reads_stay_strong_when_nobody_writes(make: Make) -> None:
     assert members[2].write(fact("y")).epoch == written.epoch
 
 
+def leads(member: ReplicatedMemory) -> bool:
+    """Whether this member says that it leads."""
+    [status] = member.status().values()
+    return status.serves
+
+
+def test_who_names_its_peers_leads(make: Make) -> None:
+    """In the seed's snippet the object called leader is one."""
+    leases = InMemoryLeaseStore()
+    followers = [make(leases, owner) for owner in "BC"]
+    leader = make(leases, "A", peers=followers)
+    followers[0].write(fact("x"))
+    assert leads(leader)
+
+
+def test_a_member_that_missed_writes_has_them_before_it_leads(make: Make) -> None:
+    """C is away for two acknowledged writes, A dies, C comes back: nothing acknowledged is lost on any of them."""
+    leases = InMemoryLeaseStore()
+    members = {owner: make(leases, owner) for owner in "ABC"}
+    members["A"].write(fact("before"))
+    members["C"].close()
+    eventually(lambda: members["A"].write(fact("still writing"), timeout_s=1))
+    missed = [members["A"].write(fact(f"missed {number}")).id for number in range(2)]
+    members["A"].kill()
+    members["C"] = make(leases, "C")
+    eventually(lambda: members["C"].write(fact("after"), timeout_s=1))
+    for owner in "BC":
+        for mode in ("strong", "quorum"):
+            assert None not in members[owner].get_many(missed, consistency=mode)
+
+
+def test_a_killed_leader_is_followed_by_another(make: Make) -> None:
+    """A crash hands nothing over; the others take over by themselves, and what was forgotten stays forgotten."""
+    leases = InMemoryLeaseStore()
+    members = [make(leases, owner) for owner in "ABC"]
+    gone = members[0].write(fact("secret plan"))
+    kept = members[0].write(fact("public plan"))
+    members[1].forget(gone.id)
+    leader = next(filter(leads, members))
+    leader.kill()
+    with pytest.raises(Unavailable, match="closed"):
+        leader.get(kept.id)
+    for member in members:
+        if member is not leader:
+            eventually(lambda member=member: member.get(kept.id, timeout_s=1))
+            assert member.get(gone.id) is None
+            assert [hit.id for hit in member.recall("plan")] == [kept.id]
+
+
+def test_a_cluster_at_rest_comes_back(make: Make) -> None:
+    """All are closed, and made again over their files in another order: one history, the same facts."""
+    leases = InMemoryLeaseStore()
+    members = [make(leases, owner) for owner in "ABC"]
+    written = members[2].write(fact("x"))
+    for member in members:
+        member.close()
+    again = [make(leases, owner) for owner in "CAB"]
+    for member in again:
+        found = member.get(written.id, consistency="quorum")
+        assert found is not None
+        assert found.version == written.version
+
+
+def test_a_cluster_without_a_lease_store(make: Make) -> None:
+    """Members without a lease source are their own; whoever they name as peers is of their cluster."""
+    one = make(None, "A")
+    other = make(None, "B", peers=[one])
+    assert one.get(other.write(fact("x")).id) is not None
+
+
 class Breakable:
-    """A lease source that can be made to fail."""
+    """A lease source that can be made to fail, and that remembers who asked."""
 
     def __init__(self) -> None:
         self.store = InMemoryLeaseStore()
         self.down = False
+        self.asked: list[str] = []
 
     def acquire(self, cluster_key: str, owner: str, ttl_us: int, now_us: int) -> Claim | None:
         """See `LeaseSource`."""
+        self.asked.append(owner)
         if self.down:
             raise LeaseStoreDown("switched off")
         return self.store.acquire(cluster_key, owner, ttl_us, now_us)
@@ -159,21 +233,34 @@ class Breakable:
 
 
 def test_the_lease_store_goes_down(make: Make) -> None:
-    """Reads go on, writes fail fast and name it; when it is back, writes go on."""
+    """Reads go on in every mode, writes fail at once on every member and name it; when it is back, writes go on."""
     leases = Breakable()
-    members = {owner: make(leases, owner) for owner in "ABC"}
-    written = members["A"].write(fact("x"))
-    leader = next(member for member in members.values() for status in member.status().values() if status.serves)
+    members = [make(leases, owner) for owner in "ABC"]
+    written = members[0].write(fact("x"))
     leases.down = True
-
-    def refused() -> None:
-        with pytest.raises(Unavailable, match="lease store"):
-            leader.write(fact("refused"), timeout_s=1)
-
-    eventually(refused)
-    assert leader.get(written.id, consistency="local") is not None
+    for member in members:
+        with pytest.raises(Unavailable) as error:
+            member.write(fact("refused"))
+        assert error.value.who == ("lease store",)
+        for mode in ("local", "strong", "quorum"):
+            assert member.get(written.id, consistency=mode) is not None
     leases.down = False
-    eventually(lambda: leader.write(fact("again"), timeout_s=1))
+    assert [member.write(fact("again")).outcome for member in members] == ["asserted", "repeated", "repeated"]
+
+
+def test_only_the_leader_takes_the_lease(make: Make) -> None:
+    """Questions and reads on followers never ask for it."""
+    leases = Breakable()
+    members = [make(leases, owner) for owner in "ABC"]
+    written = members[0].write(fact("x"))
+    leader = next(filter(leads, members))
+    leases.asked.clear()
+    for _ in range(50):
+        for member in members:
+            member.status()
+            assert member.get(written.id) is not None
+    members[0].write(fact("y"))
+    assert set(leases.asked) == {leader.owner}
 
 
 def test_mistakes_are_said_at_once(make: Make) -> None:

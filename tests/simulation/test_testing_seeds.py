@@ -1,0 +1,67 @@
+"""Whole clusters under faults. Each seed is one run; a failure prints the command that replays it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import veridical.replication
+from veridical.testing.profiles import PROFILES, profile_of
+from veridical.testing.report import Report
+from veridical.testing.rules import EXPECTED_RULES
+from veridical.testing.simulator import simulate
+
+SEEDS = 64
+PRINT_TRACE = (
+    "from veridical.testing.simulator import simulate; from veridical.testing.profiles import PROFILES;"
+    "print(simulate(7, PROFILES['everything']).trace_hash)"
+)
+
+
+def said(report: Report) -> str:
+    """What a failure prints."""
+    return f"{report.violation}\nreplay: {report.replay}"
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_promise_is_kept(seed: int) -> None:
+    """Safety at every step, progress of a healed quorum, and one state in the end."""
+    report = simulate(seed, profile_of(seed))
+    assert not report.violation, said(report)
+    faults = sum(count for name, count in report.faults.items() if not name.startswith("messages "))
+    assert report.checked["commands acknowledged"] >= 200
+    assert faults >= 10
+    assert report.simulated_us >= 20_000_000
+
+
+def test_a_seed_is_the_same_run_in_every_process() -> None:
+    """Nothing depends on the order of hashed sets, on the process, or on the clock of this machine."""
+    traces: set[str] = set()
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", PRINT_TRACE]
+        traces.add(subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout)
+    assert len(traces) == 1
+
+
+def test_leaving_out_a_fault_leaves_the_rest_of_the_schedule() -> None:
+    """A failing schedule can be shrunk, since the faults that stay are chosen as before."""
+    notes: list[str] = []
+    whole = simulate(3, PROFILES["crashes"], narrator=notes.append)
+    shorter = simulate(3, PROFILES["crashes"], without=(2,))
+    assert any("fault 2:" in note for note in notes)
+    assert whole.trace_hash != shorter.trace_hash
+    assert not shorter.violation, said(shorter)
+
+
+def test_named_rules_of_the_core_are_all_expected_to_fire() -> None:
+    """A rule that the core names and nobody expects would never be missed."""
+    room = Path(next(iter(veridical.replication.__path__)))
+    named = {name for path in room.glob("*.py") for name in re.findall(r'rule\("([a-z-]+)"\)', path.read_text())}
+    assert named, "the core names no rules where this test looks for them"
+    assert named <= set(EXPECTED_RULES), sorted(named - set(EXPECTED_RULES))
