@@ -7,6 +7,7 @@ change of membership. When the last object is closed, the cluster is at rest, an
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future
@@ -129,6 +130,10 @@ def company_of(place: Hashable, cluster_key: str) -> Company:
         if company is None:
             company = _companies[(place, cluster_key)] = Company(cluster_key)
         return company
+
+
+# A child begins without companies: what is open belongs to its parent.
+os.register_at_fork(after_in_child=_companies.clear)
 
 
 def leave_later(company: Company, owner: str) -> None:

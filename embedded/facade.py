@@ -8,7 +8,6 @@ from typing import Any
 from weakref import finalize
 
 from ..client.blocking import BlockingMemory, Result, Work
-from ..client.requests import Consistency, mode_of
 from .company import Company, leave_later
 from .member import Enrolment, Member, MemberMemory
 
@@ -18,8 +17,8 @@ class EmbeddedMemory(BlockingMemory):
 
     def __init__(self, timeout_s: float, options: dict[str, Any]) -> None:
         super().__init__(timeout_s, options.get("clock"), options.get("entropy"))
-        mode_of(options.get("read_consistency", Consistency.LOCAL))
-        self._options = options | {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
+        given: dict[str, Any] = {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
+        self._calls = MemberMemory(**options | given)
         self._end: finalize[[Company, str], Any] | None = None
 
     def _join(self, company: Company, enrolment: Enrolment, *, shared: bool) -> None:
@@ -35,9 +34,7 @@ class EmbeddedMemory(BlockingMemory):
             company.leave(owner, hand_over=hand_over)
 
     def _submitted(self, company: Company, owner: str, work: Work[Result]) -> Future[Result]:
-        options = self._options
-
         def at_member(member: Member) -> Coroutine[Any, Any, Result]:
-            return work(MemberMemory(member, **options))
+            return work(self._calls.at(member))
 
         return company.submit(owner, at_member)

@@ -48,7 +48,7 @@ class Keeper:
         self._status = status
         self._may_try = may_try
         self._claim: Claim | None = None
-        self._idle_since_us = 0
+        self._idle_since_us = clock.elapsed_us()
         self._asking: asyncio.Task[Claim | None] | None = None
         self._down = False
 
@@ -65,7 +65,7 @@ class Keeper:
         if status.serves:
             self._idle_since_us = now_us
             await self._tried_to_renew()
-        elif status.leader is not None or self._waited_in_vain(now_us):
+        elif self._follows(status) or self._waited_in_vain(now_us):
             await self.release()
         elif self._claim is not None or not status.condition:
             await self._tried_to_renew()
@@ -90,6 +90,11 @@ class Keeper:
             await asyncio.to_thread(self._source.release, self._cluster_key, self._owner)
         except Exception as error:  # noqa: BLE001 (a claim that cannot be given back runs out by itself)
             self._note_down(str(error))
+
+    def _follows(self, status: NodeStatus) -> bool:
+        """Whether another member leads, and was heard of lately."""
+        contacts = [member.last_contact_us for member in status.members if member.id == status.leader]
+        return any(contact_us is not None and contact_us <= self._ttl_us for contact_us in contacts)
 
     def _waited_in_vain(self, now_us: int) -> bool:
         if self._claim is None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from pydantic import ValidationError
 
-from ..client.surface import AsyncMemory
+from ..client.surface import AsyncMemory, Session
 from ..lease.sources import LeaseSource
 from ..log.errors import LogError
 from ..memory.errors import Invalid, Unavailable
@@ -142,11 +143,16 @@ class Member:
 
 
 class MemberMemory(AsyncMemory):
-    """The calls of a memory, answered by a member."""
+    """The calls of a memory, answered by a member: by the one that `at` names."""
 
-    def __init__(self, member: Member, **options: Any) -> None:
-        super().__init__(**options)
-        self._member = member
+    _member: Member
+
+    def at(self, member: Member) -> MemberMemory:
+        """The same memory, for calls to that member; what it sees of a session is its own."""
+        there = copy(self)
+        there._member = member
+        there._session = Session()
+        return there
 
     @property
     def _route(self) -> NodeRoute:

@@ -40,6 +40,8 @@ def member_path(cluster_key: str, owner: str) -> Path | None:
 def make_folder(path: Path) -> None:
     """The folder of that file, for its owner only where it has to be made. Raises `Invalid` when it cannot be."""
     try:
-        path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for folder in (*reversed(path.parent.parents), path.parent):
+            if not folder.is_dir():
+                folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise Invalid("path", f"{path.parent} cannot be made: {error.strerror}") from error

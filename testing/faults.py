@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .host import Host
     from .process import Process
 
-FIRST_FAULT_US = 1_500 * MILLISECOND
 HOUR_US = 3600 * SECOND
 IMPOSSIBLE_US = 60 * MILLISECOND
 
@@ -83,7 +82,7 @@ class Faults:
             "member removed": self._member_removed,
             "old members miss a change": self._old_members_miss_a_change,
         }
-        self._world.at(FIRST_FAULT_US, self._next)
+        self._world.at(profile.first_fault_us, self._next)
 
     def stop(self) -> None:
         """No more faults."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..log.configuration import Configuration, Member
@@ -74,7 +75,7 @@ class Host:
         self.cluster.checks.started(self.process)
         if self.disk.damaged:
             self.world.after(REPAIR_US, self._repair)
-        if self.is_first and self.disk.is_empty:
+        if self.is_first and not self.disk.entries:
             self._greet(self.process)
 
     def crash(self) -> None:
@@ -202,15 +203,25 @@ class Host:
     # --- founding ---
 
     def _greet(self, process: Process) -> None:
-        """An empty first member founds the cluster once all first members answer that they are empty too."""
-        if process is not self.process or not self.disk.is_empty:
+        """An empty first member founds the cluster once all first members answer that they are empty too.
+
+        Where others have history already, it takes the newest configuration from them, if that has it as a voter.
+        """
+        if process is not self.process or self.disk.entries:
             return
-        firsts = self.cluster.first_members
         peers = [peer for peer in self.cluster.reachable_from(self.id) if peer.is_first]
-        if len(peers) == len(firsts) - 1 and all(peer.disk.is_empty for peer in peers):
-            self.whenever_runs(lambda: process.feed(Found(self._founding())))
+        if any(peer.disk.entries for peer in peers):
+            agreed = self._joined(peers)
+        else:
+            agreed = self._founding() if len(peers) == len(self.cluster.first_members) - 1 else None
+        if agreed is not None:
+            self.whenever_runs(lambda: process.feed(Found(agreed)))
         else:
             self.world.after(HELLO_US, lambda: self._greet(process))
+
+    def _joined(self, peers: Collection[Host]) -> Configuration | None:
+        known = [found for peer in peers if (found := peer.disk.configuration) and self.id in found.voters]
+        return max(known, key=lambda configuration: configuration.version, default=None)
 
     def _founding(self) -> Configuration:
         return self.cluster.founding_configuration()

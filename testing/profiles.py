@@ -39,6 +39,7 @@ class Profile:
     weights: Mapping[str, int]
     size: int = 3
     write_quorum: int | None = None
+    first_fault_us: int = 1_500 * MILLISECOND
     chaos_us: int = 20 * SECOND
     pace_us: tuple[int, int] = (300 * MILLISECOND, 1_400 * MILLISECOND)
     rate_ppm: int = 10_000
@@ -59,6 +60,8 @@ PROFILES = {
     for profile in (
         Profile("everything", EVERYTHING),
         Profile("five", EVERYTHING, size=5),
+        Profile("founding", CRASHES | NETWORK, first_fault_us=20 * MILLISECOND,
+                pace_us=(30 * MILLISECOND, 1_000 * MILLISECOND)),
         Profile("crashes", CRASHES | {"transfer": 1, "lossy network": 1}),
         Profile("network", NETWORK | {"crash": 1, "transfer": 1}),
         Profile("disks", DISKS | {"crash": 2, "leader cut off": 1, "torn write": 1}),

@@ -131,7 +131,8 @@ class Simulation:
         configuration, hosts = self.cluster.configuration, self.cluster.hosts
         whole = [id for id in sorted(configuration.voters) if not hosts[id].is_wiped and not hosts[id].disk.damaged]
         quorum = max(configuration.recovery_quorum, configuration.write_quorum)
-        if len(whole) < quorum or not self.operator.is_idle:
+        is_founded = self.cluster.checks.history.length > 0  # it takes all first members to found a cluster
+        if len(whole) < quorum or not self.operator.is_idle or not is_founded:
             return list(hosts.values())
         return [hosts[id] for id in self._choices.sample(whole, quorum)]
 

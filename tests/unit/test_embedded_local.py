@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,10 @@ try:
 except Unavailable as error:
     print(error)
 """
+
+
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+"""Later releases of Python warn of what is tested here."""
 
 
 @pytest.fixture
@@ -118,18 +124,119 @@ def test_threads_share_one(memory: LocalMemory) -> None:
     assert len(list(memory.all())) == 400
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    """One file belongs to one process; the other one is told, and nothing is harmed."""
+WRITER = """
+import sys
+from veridical.memory import LocalMemory, MemoryRecord
+from veridical.memory.errors import Unavailable
+
+path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+memory = LocalMemory(path)
+try:
+    for number in range(count):
+        memory.write(MemoryRecord(subject=f"{name} {number}", predicate="is", text="written"))
+        print(number, flush=True)
+except Unavailable as error:
+    sys.exit(f"refused: {error}")
+"""
+
+
+def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    """A process that writes so many facts, telling each one that was acknowledged."""
+    command = [sys.executable, "-P", "-c", WRITER, str(path), name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_of_four_processes_one_writes_and_the_others_are_refused(tmp_path: Path) -> None:
+    """One file belongs to one process at a time; the others are told so, and what was acknowledged is there, once."""
     path = tmp_path / "brain.db"
+    writers = [writer(path, f"process {number}", 250) for number in range(4)]
+    acknowledged = 0
+    for process in writers:
+        said, complaint = process.communicate(timeout=60)
+        acknowledged += len(said.splitlines())
+        assert process.returncode == 0 or "is in use by process" in complaint, complaint
+        assert "Traceback" not in complaint
+    assert acknowledged >= 250
     with LocalMemory(path) as memory:
-        written = memory.write(fact("main"))
-        other = subprocess.run(
-            [sys.executable, "-P", "-c", WRITES, str(path)], capture_output=True, text=True, timeout=60, check=True
-        )
-        assert f"in use by process {os.getpid()}" in other.stdout
-        assert memory.get(written.id) is not None
+        records = list(memory.all())
+    assert len(records) == acknowledged
+    assert {record.support_count for record in records} == {1}
 
 
+def test_a_program_may_end_without_closing(tmp_path: Path) -> None:
+    """It ends at once and in silence, and everything is there."""
+    process = writer(tmp_path / "brain.db", "open", 3)
+    said, complaint = process.communicate(timeout=30)
+    assert (process.returncode, said.split(), complaint) == (0, ["0", "1", "2"], "")
+    with LocalMemory(tmp_path / "brain.db") as memory:
+        assert len(list(memory.all())) == 3
+
+
+def test_a_killed_program_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """`kill -9` between two writes: the file opens again with every fact that was told."""
+    process = writer(tmp_path / "brain.db", "killed", 100_000)
+    assert process.stdout is not None
+    told = [int(process.stdout.readline()) for _ in range(20)]
+    process.kill()
+    told += [int(line) for line in process.communicate(timeout=30)[0].splitlines() if line]
+    with LocalMemory(tmp_path / "brain.db") as memory:
+        subjects = {record.subject for record in memory.all()}
+    assert {f"killed {number}" for number in told} <= subjects
+
+
+def test_objects_of_one_process_share_a_file(tmp_path: Path) -> None:
+    """Two objects on one path see the same facts; one may be closed while the other goes on, and comes back."""
+    one, other = LocalMemory(tmp_path / "brain.db"), LocalMemory(str(tmp_path / "brain.db"))
+    written = one.write(fact("main"))
+    assert other.get(written.id) is not None
+    one.close()
+    assert other.write(fact("develop")).id == written.id
+    assert one.get(written.id) is not None
+    one.close()
+    other.close()
+
+
+def test_an_object_that_nobody_refers_to_gives_its_file_back(tmp_path: Path) -> None:
+    """As the examples of a manual do: open, use, forget about it."""
+    LocalMemory(tmp_path / "brain.db").write(fact("main"))
+    gc.collect()
+    process = writer(tmp_path / "brain.db", "next", 1)
+    deadline = time.monotonic() + 20
+    while process.wait(timeout=30) and time.monotonic() < deadline:
+        process.communicate()
+        process = writer(tmp_path / "brain.db", "next", 1)
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_without_files_the_end_is_the_end() -> None:
+    """What was closed is gone, and does not come back empty."""
+    memory = LocalMemory(":memory:")
+    memory.write(fact("main"))
+    memory.close()
+    with pytest.raises(Unavailable, match="closed"):
+        memory.recall("main")
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    """A key that others can read, a folder that is none: the error says which file, and changes nothing."""
+    with LocalMemory(tmp_path / "brain.db") as memory:
+        memory.write(fact("main"))
+    (tmp_path / "brain.db.key").chmod(0o644)
+    with LocalMemory(tmp_path / "brain.db") as memory, pytest.raises(Invalid, match=r"brain\.db\.key"):
+        memory.recall("main")
+    with LocalMemory(tmp_path / "brain.db" / "inside") as memory, pytest.raises(Invalid, match="path"):
+        memory.recall("main")
+
+
+def test_nothing_is_said_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A library that nobody asked for its log is silent."""
+    with LocalMemory(tmp_path / "brain.db") as memory:
+        memory.write(fact("main"))
+    assert capfd.readouterr() == ("", "")
+
+
+@FORKS
 def test_a_forked_child_is_told_to_open_its_own(tmp_path: Path) -> None:
     """The child of a fork does not touch the parent's files."""
     with LocalMemory(tmp_path / "brain.db") as memory:
@@ -145,6 +252,26 @@ def test_a_forked_child_is_told_to_open_its_own(tmp_path: Path) -> None:
         assert memory.get(written.id) is not None
 
 
+@FORKS
+def test_a_forked_child_may_open_a_file_of_its_own(tmp_path: Path) -> None:
+    """Also the parent's, once the parent has closed it: the child keeps no lock of it."""
+    memory = LocalMemory(tmp_path / "brain.db")
+    memory.write(fact("main"))
+    ready, go = os.pipe()
+    child = os.fork()
+    if not child:
+        os.read(ready, 1)
+        found: list[MemoryRecord] = []
+        try:
+            LocalMemory(tmp_path / "other.db").write(fact("its own"))
+            found = list(LocalMemory(tmp_path / "brain.db").all())
+        finally:
+            os._exit(len(found))
+    memory.close()
+    os.write(go, b"!")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
 def test_a_directory_is_no_store(tmp_path: Path) -> None:
     """The error says what to name instead."""
     with pytest.raises(Invalid, match="directory"):
@@ -157,6 +284,10 @@ def test_bad_input_is_refused_and_loses_nothing(memory: LocalMemory) -> None:
         memory.recall("x", k=0)
     with pytest.raises(Invalid):
         LocalMemory(":memory:", read_consistency="sometimes")
+    with pytest.raises(Invalid):
+        LocalMemory(":memory:", max_staleness_s=-1)
+    with pytest.raises(TypeError):
+        LocalMemory(":memory:", consistency="strong")
     with pytest.raises((Invalid, Refused, OutcomeUnknown, ValueError)):
         memory.write(fact("x" * 20_001))
     assert list(memory.all()) == []
