@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 
 from ..log.canonical import NotCanonical
 from ..log.entry import CONFIGURED, ELECTED, SALT_BYTES, CommandHead, Envelope, body_hash
+from ..memory.commands import BODIES
 from ..memory.errors import Invalid, Refused, TooLarge, VeridicalError
 from ..security.keys import verify
 from .decider import Proposal
@@ -21,6 +22,7 @@ from .settings import Limits
 from .storage import post
 
 GROUP_LIMIT = 64
+KIND_SHOWN = 64
 SYSTEM_KINDS = frozenset({ELECTED, CONFIGURED})
 
 
@@ -77,6 +79,8 @@ def _check_shape(envelope: Envelope, bodies: Sequence[bytes], limits: Limits) ->
 def _check_body(place: int, head: CommandHead, body: bytes) -> None:
     if head.kind in SYSTEM_KINDS:
         raise Refused("system-command", f"{head.kind} is written by the cluster itself")
+    if head.kind not in BODIES:  # nobody could decide it
+        raise Invalid(f"commands[{place}].kind", f"{head.kind[:KIND_SHOWN]!r} is not a command")
     if len(body) < SALT_BYTES:
         raise Invalid(f"bodies[{place}]", f"shorter than its salt of {SALT_BYTES} bytes")
     if body_hash(body) != head.body_hash:

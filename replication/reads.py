@@ -348,6 +348,7 @@ class ReadBarriers:
         """When a read that waits wants to be looked at again."""
         settings = self.kernel.settings
         due = [wait.deadline_us for wait in (*self.at_index, *self.at_round, *self.at_leader, *self.at_quorum)]
-        due += [wait.asked_at_us + settings.retry_us for wait in self.at_leader if wait.asked]
+        if self.leader():
+            due += [wait.asked_at_us + settings.retry_us for wait in self.at_leader]
         due += [wait.asked_at_us + settings.heartbeat_us for wait in self.at_quorum]
         return min(due, default=1 << 62)

@@ -129,7 +129,7 @@ class Replica:
             due.append(self.candidacy.next_us)
         elif self._may_lead():
             due.append(max(self.election_at_us, self.kernel.acceptor.free_at_us()))
-        if self.kernel.writes:
+        if self.kernel.writes and not self.kernel.is_stalled(self.kernel.now_us):
             due.append(self.kernel.writes[0].asked_at_us + self.kernel.settings.stall_us + 1)
         return min(due)
 

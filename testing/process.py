@@ -50,6 +50,7 @@ APPLY_US = (50, 800)
 SLOW_APPLY_US = (20 * MILLISECOND, 200 * MILLISECOND)
 READ_LOG_US = (100, 5 * MILLISECOND)
 SHORTEST_TICK_US = MILLISECOND
+RESTLESS_LIMIT = 20
 
 
 class Process:
@@ -69,6 +70,7 @@ class Process:
         self.apply_target = host.fold.applied.index
         self._is_applying = False
         self._armed_us: int | None = None
+        self._restless = 0
         self._reads: dict[int, tuple[Query, Answer]] = {}
         self._waiting_reads: list[tuple[Query, Answer, ReadReady, int]] = []
         self._tokens = 0
@@ -190,8 +192,16 @@ class Process:
             return  # a process that stands still does not tick; `rearm` when it goes on
         if self.host.clock.elapsed_us() >= self.replica.deadline_us:
             self.feed(Tick())
+            self._check_rest()
         else:
             self._arm()
+
+    def _check_rest(self) -> None:
+        """A tick leaves nothing due at once; where it does so again and again, a real node would spin."""
+        is_late = self.host.clock.elapsed_us() >= self.replica.deadline_us
+        self._restless = self._restless + 1 if is_late else 0
+        if self._restless > RESTLESS_LIMIT:
+            raise Violation("a replica rests between ticks", f"{self.holder.run} wants {self._restless} ticks at once")
 
     def tick(self) -> None:
         """Let the core look at the clock without being asked to."""

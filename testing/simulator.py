@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from ..log.configuration import LEASE_TTL_MS
+from ..log.configuration import LEASE_TTL_MS, Configuration
 from ..replication.settings import Settings
 from .clients import REGISTERS, Client, Records, register_id
 from .cluster import Cluster
@@ -128,13 +128,18 @@ class Simulation:
 
     def _core(self) -> list[Host]:
         """R members of the newest configuration whose disks are whole, everybody if there are not so many."""
-        configuration, hosts = self.cluster.configuration, self.cluster.hosts
+        configuration, hosts = self._newest_configuration(), self.cluster.hosts
         whole = [id for id in sorted(configuration.voters) if not hosts[id].is_wiped and not hosts[id].disk.damaged]
         quorum = max(configuration.recovery_quorum, configuration.write_quorum)
         is_founded = self.cluster.checks.history.length > 0  # it takes all first members to found a cluster
         if len(whole) < quorum or not self.operator.is_idle or not is_founded:
             return list(hosts.values())
         return [hosts[id] for id in self._choices.sample(whole, quorum)]
+
+    def _newest_configuration(self) -> Configuration:
+        """The newest in any log, committed or not: it is in force where it was appended."""
+        known = [found for host in self.cluster.hosts.values() if (found := host.disk.configuration)]
+        return max(known, key=lambda configuration: configuration.version, default=self.cluster.configuration)
 
     def _mend(self, hosts: Collection[Host]) -> None:
         network = self.cluster.network

@@ -15,6 +15,7 @@ LIVENESS = frozenset({
     "a healed quorum makes progress",
     "a healthy cluster has a leader",
     "a healthy cluster settles",
+    "a replica rests between ticks",
     "failover",
     "healed nodes converge",
     "lease-follows-progress",

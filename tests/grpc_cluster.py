@@ -45,6 +45,12 @@ class NodeProcess:
                 [sys.executable, "-P", "-c", code, *self._arguments], stdout=log, stderr=log
             )
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
         if self._process is not None and self._process.poll() is None:

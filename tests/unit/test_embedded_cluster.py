@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from veridical.client.envelope import command_id
+from veridical.client.system import SystemClock, SystemEntropy
 from veridical.fleet import InMemoryLeaseStore, LeaseSource, LeaseStoreDown, QuorumLease, SqliteLeaseStore
 from veridical.lease.sources import Claim
 from veridical.memory import LocalMemory, MemoryRecord, ReplicatedMemory
@@ -98,15 +100,24 @@ def test_the_leader_goes_and_nothing_is_lost(make: Make) -> None:
 
 
 def test_a_write_without_its_quorum_is_seen_by_nobody(make: Make) -> None:
-    """Invisible to every read, and it counts once when it comes through later under the same id."""
+    """It replaces nothing and is in no read; repeated under its id when the quorum is back, it has counted once."""
     leases = InMemoryLeaseStore()
     first, second = make(leases, "A"), make(leases, "B")
-    before = first.write(fact("granite"))
-    assert first.get(before.id, consistency="session") is not None
-    second.close()
-    with pytest.raises((OutcomeUnknown, Unavailable)):
-        first.write(fact("lonely"), timeout_s=0.3)
-    assert [record.id for record in first.recall("lonely granite", k=5, consistency="local")] == [before.id]
+    river = first.write(fact("river", "flows north"))
+    second.kill()
+    id = command_id(SystemClock().wall_us(), SystemEntropy().bytes(8)).hex()
+    for _ in range(3):
+        with pytest.raises((OutcomeUnknown, Unavailable)):
+            first.write(fact("river", "flows south"), command_id=id, timeout_s=0.2)
+    assert [hit.text for hit in first.recall("river flows", consistency="local")] == ["flows north"]
+    for mode in ("strong", "quorum"):
+        with pytest.raises(Unavailable):
+            first.recall("river flows", consistency=mode, timeout_s=0.2)
+    second = make(leases, "B")
+    eventually(lambda: first.write(fact("river", "flows south"), command_id=id, timeout_s=1))
+    found = second.get(river.id, consistency="strong")
+    assert found is not None
+    assert (found.text, found.support_count, found.corrections_count) == ("flows south", 1, 1)
 
 
 def test_forgotten_on_one_is_gone_on_all(make: Make) -> None:

@@ -229,6 +229,21 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         memory.recall("main")
 
 
+def test_a_damaged_file_answers_nothing_and_says_where(tmp_path: Path) -> None:
+    """One byte changed in an entry: no read and no write rests on it."""
+    path = tmp_path / "brain.db"
+    with LocalMemory(path) as memory:
+        memory.write(fact("shines today", "sun"))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"shines today")] ^= 1
+    path.write_bytes(content)
+    with LocalMemory(path) as memory:
+        with pytest.raises(Unavailable, match=r"damaged: .*entry 3"):
+            memory.recall("sun")
+        with pytest.raises(Unavailable, match="damaged"):
+            memory.write(fact("sets", "sun"))
+
+
 def test_nothing_is_said_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A library that nobody asked for its log is silent."""
     with LocalMemory(tmp_path / "brain.db") as memory:
