@@ -20,7 +20,11 @@ from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S, Again
 PATIENCE_S: Final = 1.0
 """One node is waited for so long, or for half of what is left, before another one is asked."""
 
+FIRST_PATIENCE_S: Final = 0.5
+"""The first node asked is waited for no longer than this, where any other could answer as well."""
+
 SECOND_US: Final = 1_000_000
+LEADER_MODES: Final = (memory_pb2.READ_MODE_STRONG, memory_pb2.READ_MODE_LEASE)
 
 
 class Asker:
@@ -53,8 +57,7 @@ class Asker:
     async def _attempt(self, request: memory_pb2.ReadRequest, deadline: float, asked: _Asked) -> memory_pb2.ReadReply:
         endpoint = await self._target(request.mode, asked)
         asked.endpoints.append(endpoint)
-        remaining_s = deadline - self._loop.time()
-        patience_s = max(min(remaining_s, PATIENCE_S), remaining_s / 2)
+        patience_s = self._patience_s(request.mode, asked, deadline - self._loop.time())
         request.timeout_us = max(1, int(patience_s * ANSWER_SHARE * SECOND_US))
         try:
             reply = await self._directory.connection(endpoint).memory.Read(request, timeout=patience_s)
@@ -63,10 +66,16 @@ class Asker:
         self._directory.answered(endpoint)
         return reply
 
+    def _patience_s(self, mode: memory_pb2.ReadMode.ValueType, asked: _Asked, remaining_s: float) -> float:
+        """How long the node that is asked now is waited for: it may stand still, and say nothing at all."""
+        if len(asked.endpoints) == 1 and mode not in LEADER_MODES and len(self._directory.endpoints()) > 1:
+            return min(remaining_s / 2, FIRST_PATIENCE_S)
+        return max(min(remaining_s, PATIENCE_S), remaining_s / 2)
+
     async def _target(self, mode: memory_pb2.ReadMode.ValueType, asked: _Asked) -> str:
         """Strong reads go to the leader, which spares a step; every other read to whoever answered last."""
         directory = self._directory
-        leads = mode in (memory_pb2.READ_MODE_STRONG, memory_pb2.READ_MODE_LEASE)
+        leads = mode in LEADER_MODES
         if leads and directory.leader is None and not asked.endpoints:
             await directory.refresh()
         if leads and directory.leader is not None and directory.leader not in asked.refused:

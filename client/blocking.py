@@ -85,7 +85,7 @@ class BlockingMemory(ABC):
         self, record: MemoryRecord, *, command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.write`."""
-        id = command_id or self._new_id()
+        id = self._new_id() if command_id is None else command_id
         return self._command(id, timeout_s, lambda memory, left: memory.write(record, command_id=id, timeout_s=left))
 
     def write_many(
@@ -109,7 +109,7 @@ class BlockingMemory(ABC):
         self, id: str, *, source: str = "", command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.corroborate`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -126,7 +126,7 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.contradict`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -139,7 +139,7 @@ class BlockingMemory(ABC):
         self, id: str, *, reason: str = "reviewed", command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.promote`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -156,7 +156,7 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.demote`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -173,7 +173,7 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.annotate`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -192,7 +192,7 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.set_flags`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command,
             timeout_s,
@@ -203,14 +203,14 @@ class BlockingMemory(ABC):
 
     def pin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.pin`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command, timeout_s, lambda memory, left: memory.pin(id, command_id=command, timeout_s=left)
         )
 
     def unpin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.unpin`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         return self._command(
             command, timeout_s, lambda memory, left: memory.unpin(id, command_id=command, timeout_s=left)
         )
@@ -219,7 +219,7 @@ class BlockingMemory(ABC):
         self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
     ) -> None:
         """See `MemoryView.forget`."""
-        command = command_id or self._new_id()
+        command = self._new_id() if command_id is None else command_id
         self._command(
             command,
             timeout_s,

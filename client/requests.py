@@ -19,6 +19,7 @@ from .envelope import (
 )
 
 ID_BYTES: Final = 16
+COUNT_LIMIT: Final = (1 << 32) - 1
 
 
 class Consistency(StrEnum):
@@ -64,6 +65,13 @@ def positive(field: str, seconds: float) -> float:
     if not 0 < seconds < float("inf"):
         raise Invalid(field, f"{seconds} is not a positive number of seconds")
     return seconds
+
+
+def count(field: str, number: int) -> int:
+    """How many answers are wanted. Raises `Invalid` unless it is a whole number that the wire can carry, at least 1."""
+    if not 1 <= number <= COUNT_LIMIT:
+        raise Invalid(field, f"{number} is not between 1 and {COUNT_LIMIT}")
+    return number
 
 
 def filters_of(scope: str | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:

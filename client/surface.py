@@ -31,6 +31,7 @@ from .requests import (
     Consistency,
     chunks_of,
     command_of,
+    count,
     filters_of,
     given_command_id,
     mode_of,
@@ -286,9 +287,7 @@ class AsyncMemory(ABC):
         timeout_s: float | None = None,
     ) -> Records:
         """See `MemoryView.recall`."""
-        if k < 1:
-            raise Invalid("k", f"{k} is less than 1")
-        question = memory_pb2.Recall(query=query, k=k, filters=filters_of(scope, kind, trust))
+        question = memory_pb2.Recall(query=query, k=count("k", k), filters=filters_of(scope, kind, trust))
         return answers.recalled(await self._ask(memory_pb2.ReadRequest(recall=question), consistency, timeout_s))
 
     async def all(
@@ -321,7 +320,7 @@ class AsyncMemory(ABC):
         Each page says at which index it holds. None is older than the page before it. `cursor` is empty on the last.
         """
         cursor = b"" if after is None else after.cursor
-        question = memory_pb2.All(filters=filters_of(scope, kind, None), after=cursor, limit=limit)
+        question = memory_pb2.All(filters=filters_of(scope, kind, None), after=cursor, limit=count("limit", limit))
         request = self._request(memory_pb2.ReadRequest(all=question), consistency)
         if after is not None:
             request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, after.index
@@ -337,9 +336,7 @@ class AsyncMemory(ABC):
         timeout_s: float | None = None,
     ) -> list[HistoryItem]:
         """See `MemoryView.history`. At most 1 000 items a call."""
-        if limit < 1:
-            raise Invalid("limit", f"{limit} is less than 1")
-        question = memory_pb2.History(id=record_id(id), limit=limit)
+        question = memory_pb2.History(id=record_id(id), limit=count("limit", limit))
         if before is not None:
             version = memory_pb2.Version(epoch=before.epoch, index=before.index, place=before.place)
             question.before.CopyFrom(version)

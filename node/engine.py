@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ..lease.messages import Holder
+from ..lease.messages import Holder, Prepare
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
 from ..log.notary import Notary
@@ -36,6 +36,8 @@ from .verifier import Border, Verifier
 
 RUN_ID_BYTES = 8
 CHAIN_RULES = frozenset({"chain-check", "seal-check"})
+FROM_LEADERS = (Prepare, m.Append, m.Heartbeat, m.Fetch, m.Handover, m.Fenced)
+"""What only members say, and what can end a leader's time."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.engine")
 
@@ -78,6 +80,7 @@ class Engine:
         self._counts = CommandCount()
         self._border = Border(identity.cluster_id, settings.limits)
         self._room = True
+        self._leader: str | None = None
         self.replica = self._replica(opened, entropy)
         self._readers = Readers(opened.projection, settings.limits.reader_threads)
         self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
@@ -174,6 +177,9 @@ class Engine:
 
     def receive(self, sender: str, message: Message) -> None:
         """A message of a member."""
+        if isinstance(message, FROM_LEADERS) and self._is_stranger(sender):
+            _log.warning("a stranger speaks like a leader", sender=sender, message=type(message).__name__)
+            return
         now_us = self._clock.elapsed_us()
         self._members.heard(sender, now_us)
         self.driver.step(m.Receive(sender, message))
@@ -185,6 +191,13 @@ class Engine:
                 self.rounds.pump()
             case _:
                 pass
+
+    def _is_stranger(self, sender: str) -> bool:
+        """Whether it is nobody known here, while a leader is. Without one, any sender may be a member that was added
+        by entries that this node still lacks.
+        """
+        leader = self._leader
+        return leader is not None and sender != leader and self._members.member(sender) is None
 
     async def transfer(self, target: str | None) -> None:
         """Answer what is under way, and hand leadership over; ends in `EnginePort.transfer_ended`."""
@@ -268,6 +281,7 @@ class Engine:
         self.driver.step(m.LogRead(token, tuple(entries), tuple(seals)))
 
     def _on_role(self, role: RoleChanged) -> None:
+        self._leader = role.leader
         if role.role is Role.LEADER and role.serves:
             self.rounds.lead(role.epoch)
         elif self.rounds.serves:

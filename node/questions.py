@@ -66,6 +66,9 @@ def read_request_from_wire(raw: memory_pb2.ReadRequest) -> ReadRequest:
         raise Invalid("query", "asks nothing that this version knows")
     if raw.timeout_us <= 0:
         raise Invalid("timeout_us", "is not positive")
+    numbers = (raw.min_index, raw.min_position.epoch, raw.min_position.index)
+    if max(numbers) > wire.NUMBER_LIMIT:
+        raise Invalid("min_index", "is beyond any index")
     verb, decode = _ASKED[name]
     return ReadRequest(
         verb,
@@ -340,6 +343,8 @@ def _version_to_wire(version: Version) -> memory_pb2.Version:
 
 
 def _version(raw: memory_pb2.Version) -> Version:
+    if max(raw.epoch, raw.index) > wire.NUMBER_LIMIT:
+        raise Invalid("version", "is beyond any index")
     return Version(raw.epoch, raw.index, raw.place)
 
 

@@ -35,6 +35,8 @@ from ..replication.messages import (
 HASH_BYTES = 32
 KEY_BYTES = 32
 MEMBERS_LIMIT = 64
+NUMBER_LIMIT = 1 << 62
+"""No epoch, index or time comes near it: a number above is made up, and neither the log nor the core could hold it."""
 
 
 class Malformed(ValueError):
@@ -52,10 +54,18 @@ def decode(raw: wire.Message) -> Message:
     name = raw.WhichOneof("kind")
     if name is None:
         raise Malformed("a message of an unknown kind")
+    fields = getattr(raw, name)
+    _check_numbers(name, fields)
     try:
-        return _DECODERS[name](getattr(raw, name))
+        return _DECODERS[name](fields)
     except (QuorumError, NotCanonical) as error:
         raise Malformed(f"{name}: {error}") from error
+
+
+def _check_numbers(name: str, fields: Any) -> None:
+    for field, value in fields.ListFields():
+        if type(value) is int and not -1 <= value <= NUMBER_LIMIT:
+            raise Malformed(f"{name}: {field.name} is {value}, which no member says")
 
 
 def parcel_of(messages: Iterable[Message]) -> wire.Parcel:
@@ -85,6 +95,8 @@ def entry_to_wire(entry: Entry) -> log_pb2.Entry:
 
 def entry_from_wire(raw: log_pb2.Entry) -> Entry:
     """The entry, its hash computed here from what arrived."""
+    if max(raw.epoch, raw.index, abs(raw.time_us)) > NUMBER_LIMIT:
+        raise Malformed("an entry beyond the end of any log")
     bodies: list[bytes | None] = list(raw.bodies)
     if len(bodies) > COMMANDS_PER_ENVELOPE_LIMIT:
         raise Malformed(f"entry {raw.index} has {len(bodies)} bodies, over {COMMANDS_PER_ENVELOPE_LIMIT}")
@@ -107,6 +119,8 @@ def seal_to_wire(seal: Seal) -> log_pb2.Seal:
 
 def seal_from_wire(raw: log_pb2.Seal) -> Seal:
     """A seal; whether its signature holds is for the receiver to check."""
+    if max(raw.epoch, raw.index) > NUMBER_LIMIT:
+        raise Malformed("a seal beyond the end of any log")
     return Seal(raw.epoch, raw.index, _hash(raw.hash, "hash of a seal"), raw.sealer, raw.signature)
 
 
@@ -129,7 +143,7 @@ def configuration_from_wire(raw: log_pb2.Configuration) -> Configuration:
     if len(raw.members) > MEMBERS_LIMIT:
         raise Malformed(f"a configuration of {len(raw.members)} members, over {MEMBERS_LIMIT}")
     members = tuple(Member(m.id, m.name, _key(m.public_key), m.endpoint, m.voting) for m in raw.members)
-    version = raw.version
+    version = position_from_wire(raw.version)
     return Configuration(
         members, raw.write_quorum, raw.recovery_quorum, version.epoch, version.index, lease_ttl_ms=raw.lease_ttl_ms
     )
@@ -142,6 +156,8 @@ def position_to_wire(position: Position) -> log_pb2.Position:
 
 def position_from_wire(raw: log_pb2.Position) -> Position:
     """A position; the origin when it is absent."""
+    if max(raw.epoch, raw.index) > NUMBER_LIMIT:
+        raise Malformed("a position beyond the end of any log")
     return Position(raw.epoch, raw.index)
 
 

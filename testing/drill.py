@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..replication.messages import ReadMode, Transfer
 from .clients import Client, register_id, register_write, signed
+from .disk import WATCHDOG_US
 from .requests import Query, Reply, Value
 from .violations import Violation
 from .world import MILLISECOND, SECOND, World
@@ -90,13 +91,14 @@ class Drill:
             raise Violation("release", f"nobody serves {HANDOVER_US} µs after the disk of {leader.me} was full")
 
     def _stuck_leader_is_replaced(self) -> None:
-        """*lease-follows-progress*: a leader whose disk does not answer resigns."""
+        """*lease-follows-progress*: a leader whose disk does not answer resigns, and in the end its process ends."""
         leader = self._leader()
         leader.host.disk.is_stalled = True
-        replaced = self._until(STUCK_US, lambda: self._somebody_else_leads(leader))
-        leader.host.heal()
-        if not replaced:
+        if not self._until(STUCK_US, lambda: self._somebody_else_leads(leader)):
             raise Violation("lease-follows-progress", f"{leader.me} still leads {STUCK_US} µs after its disk stalled")
+        if not self._until(WATCHDOG_US, lambda: leader.is_dead):
+            raise Violation("lease-follows-progress", f"{leader.me} lives {WATCHDOG_US} µs after its disk stalled")
+        leader.host.heal()
 
     def _lonely_leader_says_so(self) -> None:
         """*quorum-contact*: a leader that hears nobody steps down by itself."""

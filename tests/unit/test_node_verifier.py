@@ -61,6 +61,14 @@ def test_only_members_sign_on_behalf() -> None:
     assert verified(submission(envelope(on_behalf="anonymous")), member).author is None
 
 
+@pytest.mark.parametrize("kind", ["", "memory.explode", "x" * 100])
+def test_a_kind_that_nobody_can_decide_is_invalid(kind: str) -> None:
+    """It ends at the border: the one who decides must never meet it."""
+    with pytest.raises(Invalid, match="is not a command") as caught:
+        verified(submission(envelope(kind)), BORDER)
+    assert len(str(caught.value)) < 200
+
+
 @pytest.mark.parametrize("kind", [ELECTED, CONFIGURED])
 def test_nobody_sends_the_cluster_s_own_commands(kind: str) -> None:
     """An author cannot elect a leader or change the configuration by sending a command of that kind."""

@@ -28,7 +28,7 @@ from veridical.replication.messages import (
     ReadIndexReply,
 )
 
-numbers = st.integers(0, 2**63 - 1)
+numbers = st.integers(0, 2**62)
 names = st.text(min_size=1, max_size=20)
 hashes = st.binary(min_size=32, max_size=32)
 holders = st.builds(Holder, names, names)
@@ -67,7 +67,7 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     Fetched: st.builds(Fetched, numbers, numbers, st.booleans(), some_entries, seals, numbers, numbers),
     Handover: st.builds(Handover, numbers, holders),
     ReadIndexQuery: st.builds(ReadIndexQuery, numbers),
-    ReadIndexReply: st.builds(ReadIndexReply, numbers, numbers, st.integers(-1, 2**63 - 1)),
+    ReadIndexReply: st.builds(ReadIndexReply, numbers, numbers, st.integers(-1, 2**62)),
     QuorumQuery: st.builds(QuorumQuery, numbers),
     QuorumState: st.builds(QuorumState, numbers, positions, positions, configurations()),
 }
@@ -121,6 +121,17 @@ def without_holder() -> replication_pb2.Message:
     raw = a_heartbeat()
     raw.heartbeat.leader.run = ""
     return raw
+
+
+def with_an_epoch_beyond_all() -> replication_pb2.Message:
+    raw = a_heartbeat()
+    raw.heartbeat.epoch = wire.NUMBER_LIMIT + 1
+    return raw
+
+
+def with_an_entry_beyond_all() -> replication_pb2.Message:
+    entry = Entry.chain(bytes(32), wire.NUMBER_LIMIT + 1, 1, 0, b"envelope", b"", b"", (b"",))
+    return wire.encode(Append(1, Holder("n1", "r1"), 1, 1, bytes(32), (entry,), (), 1, 1))
 
 
 def with_a_short_hash() -> replication_pb2.Message:
