@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -27,20 +27,24 @@ Result = TypeVar("Result")
 class NodeProcess:
     """One node: its files, its ports, and the process while there is one."""
 
-    def __init__(self, data: Path, name: str, endpoint: str, http: str, peers: dict[str, str]) -> None:
+    def __init__(
+        self, data: Path, name: str, endpoint: str, http: str, peers: dict[str, str], more: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.endpoint = endpoint
         self.http = http
         self._data = data
         self._arguments = ["--name", name, "--cluster", "test", "--data", str(data / name), "--http", http]
         self._arguments += ["--endpoint", endpoint, *(f"--peer={peer}={at}" for peer, at in peers.items())]
+        self._arguments += more
+        self._output = data / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it; returns at once."""
         (self._data / self.name).mkdir(parents=True, exist_ok=True)
         code = "import sys; from veridical.node.main import main; sys.exit(main())"
-        with (self._data / f"{self.name}.log").open("ab") as log:
+        with self._output.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code, *self._arguments], stdout=log, stderr=log
             )
@@ -69,7 +73,13 @@ class NodeProcess:
 
     def log(self) -> str:
         """What it wrote."""
-        return (self._data / f"{self.name}.log").read_text()
+        return self._output.read_text()
+
+    def twin(self, endpoint: str) -> NodeProcess:
+        """Another process that is told to use the same files, at an endpoint of its own."""
+        twin = NodeProcess(self._data, self.name, endpoint, "127.0.0.1:0", {self.name: endpoint})
+        twin._output = self._data / f"{self.name}-twin.log"
+        return twin
 
 
 class ProcessCluster:

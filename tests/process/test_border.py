@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from grpc_cluster import NodeProcess, ProcessCluster, fact, process_cluster
+from grpc_cluster import NodeProcess, ProcessCluster, fact, free_ports, process_cluster
 
 from veridical.client import ConnectedMemory
 from veridical.client.envelope import Command, SignedEnvelope, command_id, signed_envelope
@@ -443,7 +445,8 @@ def test_questions_by_hand_are_answered_or_refused(cluster: ProcessCluster) -> N
 
     async def ask(stub: Any, fields: dict[str, Any]) -> str:
         try:
-            await stub.Read(memory_pb2.ReadRequest(**({"timeout_us": TIMEOUT_US} | fields)), timeout=10)
+            made: dict[str, Any] = {"timeout_us": TIMEOUT_US, **fields}
+            await stub.Read(memory_pb2.ReadRequest(**made), timeout=10)
         except grpc.aio.AioRpcError as error:
             failure = failure_of(error)
             kind = "none" if failure is None else Failure.Kind.Name(failure.kind)
@@ -572,3 +575,66 @@ def resident_bytes(node: NodeProcess) -> int:
     """What a node's process holds in memory."""
     pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[1])
     return pages * 4096
+
+
+# --- what does not even start ----------------------------------------------------------------------------------------
+
+
+def refused_start(node: NodeProcess) -> str:
+    """What a node says that ends at once with 2, having refused to start."""
+    node.start()
+    assert node.ended() == 2
+    return node.log()
+
+
+def lone(data: Path, endpoint: str, *arguments: str) -> NodeProcess:
+    """A node for a cluster of one; `arguments` go before what it is told otherwise."""
+    (port,) = free_ports(1)
+    return NodeProcess(data, "n1", endpoint, f"127.0.0.1:{port}", {"n1": endpoint}, arguments)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "arguments", "said"),
+    [
+        ("192.0.2.7:7400", (), "tls.certificate, tls.key and tls.authority"),
+        ("127.0.0.1:7400", ("--listen", "0.0.0.0:7400"), "tls.certificate, tls.key and tls.authority"),
+        ("0.0.0.0:7400", (), "names every address"),
+        ("[::]:7400", (), "names every address"),
+        ("127.0.0.1", (), "is not host:port"),
+    ],
+)
+def test_an_address_that_is_not_safe_is_refused(
+    tmp_path: Path, endpoint: str, arguments: tuple[str, ...], said: str
+) -> None:
+    """Reachable from elsewhere without TLS, or a wildcard as its own address: exit code 2, and what to set instead."""
+    assert said in refused_start(lone(tmp_path, endpoint, *arguments))
+    assert not (tmp_path / "n1" / "log.db").exists()
+
+
+def test_a_data_directory_belongs_to_one_process(cluster: ProcessCluster) -> None:
+    """A second process on the files of a running node ends with 2, names the directory and who holds it."""
+    node = cluster.follower()
+    (port,) = free_ports(1)
+    second = node.twin(f"127.0.0.1:{port}")
+    said = refused_start(second)
+    assert f"is in use by process {node.pid}" in said
+
+
+def test_check_says_whether_a_configuration_can_be_used(tmp_path: Path) -> None:
+    """`veridical node --config FILE --check`: 0 or 2, a reason with the setting's name, and nothing is made."""
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    text = f'name = "n1"\ndata = "{tmp_path}/data"\nendpoint = "127.0.0.1:7400"\n'
+    good.write_text(text)
+    bad.write_text(text + 'http = "0.0.0.0:7500"\nsurprise = 1\n')
+    assert checked(good)[0] == 0
+    code, said = checked(bad)
+    assert code == 2
+    assert "surprise" in said
+    assert not (tmp_path / "data").exists()
+
+
+def checked(file: Path) -> tuple[int, str]:
+    """Exit code and words of `veridical node --config FILE --check`."""
+    command = [sys.executable, "-P", "-m", "veridical.cli.main", "node", "--config", str(file), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr

@@ -291,9 +291,7 @@ def test_catching_up_costs_what_was_missed(tmp_path: Path) -> None:
             none, few, many = [await missed(made, count) for count in (0, 10, 100)]
             assert none.entries == 0
             for gap, meter in ((10, few), (100, many)):
-                assert gap <= meter.entries <= SENT_AGAIN * gap, (
-                    "a node that still opens is sent to again"
-                )
+                assert gap <= meter.entries <= SENT_AGAIN * gap, "a node that still opens is sent to again"
                 assert meter.bytes <= meter.entries * ENTRY_BYTES
 
     asyncio.run(trial())

@@ -12,7 +12,7 @@ from veridical.log.entry import Position
 from veridical.memory.errors import Invalid
 from veridical.memory.machine import Outcome
 from veridical.memory.record import PastVersion, Record, Version
-from veridical.node import calls, questions, wire
+from veridical.node import calls, questions
 from veridical.node.ports import (
     BareCommand,
     HelloReply,

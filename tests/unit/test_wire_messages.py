@@ -165,6 +165,8 @@ def with_too_many_bodies() -> replication_pb2.Message:
         replication_pb2.Message,
         without_holder,
         with_a_short_hash,
+        with_an_epoch_beyond_all,
+        with_an_entry_beyond_all,
         with_quorums_that_miss_each_other,
         with_a_body_erased_that_is_not,
         with_too_many_bodies,
