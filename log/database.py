@@ -229,18 +229,33 @@ def placed_error(error: sqlite3.Error, connection: sqlite3.Connection, file: str
 def file_damages(connection: sqlite3.Connection, file: str) -> list[LogDamaged]:
     """What SQLite's own check finds in the structure of the file, at most `DAMAGES_LIMIT`. Reads all of it.
 
-    What SQLite names no page for is told of the first, which describes the file.
+    What SQLite names no page for is told of the root page of the table that it cannot begin to read, or else of the
+    first, which describes the file.
     """
     try:
         rows = connection.execute(f"PRAGMA quick_check({DAMAGES_LIMIT})").fetchall()
     except sqlite3.Error as error:
         failure = read_error(error, file)
         if isinstance(failure, LogDamaged):
-            return [LogDamaged(file, None, failure.what, failure.page or 1)]
+            return [LogDamaged(file, None, failure.what, failure.page or _unreadable_root(connection) or 1)]
         raise failure from error
     lines = [line for [text] in rows for line in text.splitlines()]
     found = [line for line in lines if line != "ok" and not line.startswith("***")]
     return [LogDamaged(file, None, line, page_in(line) or 1) for line in found]
+
+
+def _unreadable_root(connection: sqlite3.Connection) -> int | None:
+    """The root page of the first table of which not even one row can be read; None when there is no such table."""
+    try:
+        tables = connection.execute("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'").fetchall()
+    except sqlite3.DatabaseError:
+        return None
+    for name, page in tables:
+        try:
+            connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall()
+        except sqlite3.DatabaseError:
+            return int(page)
+    return None
 
 
 def page_in(text: str) -> int | None:

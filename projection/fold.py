@@ -19,6 +19,7 @@ from . import schema
 from .fulltext import WordChanges
 from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past
 from .scopes import ScopeNumbers
+from .sqlite import write_rows
 from .state import STANDING, StoredState
 
 Row = tuple[Any, ...]
@@ -53,7 +54,7 @@ class Fold:
         self._write_contenders(connection)
         self._write_ledgers(connection)
         self._write_commands(connection)
-        connection.executemany(schema.PUT_SCOPE, self._scopes.changed())
+        write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
         self._write_buckets(connection)
         return self._write_standing(connection, last)
 
@@ -96,11 +97,10 @@ class Fold:
         return self._next_number - 1
 
     def _write_records(self, connection: sqlite3.Connection) -> None:
-        if self._dropped:
-            connection.executemany(schema.DROP_RECORD, self._dropped)
-            connection.executemany(schema.DROP_CONTENT, self._dropped)
-        connection.executemany(schema.PUT_RECORD, self._records)
-        connection.executemany(schema.PUT_CONTENT, self._contents)
+        write_rows(connection, schema.DROP_RECORD, self._dropped)
+        write_rows(connection, schema.DROP_CONTENT, self._dropped)
+        write_rows(connection, schema.PUT_RECORD, self._records)
+        write_rows(connection, schema.PUT_CONTENT, self._contents)
 
     # --- full text ----------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Fold:
 
     def _write_pasts(self, connection: sqlite3.Connection) -> None:
         ordinals: Counter[tuple[object, ...]] = Counter()
-        connection.executemany(schema.PUT_PAST, [self._past_row(past, ordinals) for past in self._workspace.versions])
+        write_rows(connection, schema.PUT_PAST, [self._past_row(past, ordinals) for past in self._workspace.versions])
 
     def _past_row(self, past: PastVersion, ordinals: Counter[tuple[object, ...]]) -> Row:
         record, until = past.record, past.until
@@ -151,20 +151,20 @@ class Fold:
         rejections = [row for row in self._workspace.rejections if not self._state.rejected(*row)]
         for row in rejections:
             self._change(row[0], rejection_digest(*row))
-        connection.executemany(schema.PUT_REJECTION, rejections)
+        write_rows(connection, schema.PUT_REJECTION, rejections)
         retractions = [row for row in self._workspace.retractions if not self._state.holds_retraction(*row)]
         for row in retractions:
             self._change(row[0], retraction_digest(*row))
-        connection.executemany(schema.PUT_RETRACTION, retractions)
+        write_rows(connection, schema.PUT_RETRACTION, retractions)
 
     def _write_commands(self, connection: sqlite3.Connection) -> None:
         outcomes = self._workspace.outcomes.items()
-        connection.executemany(schema.PUT_COMMAND, [(id, pack(outcome)) for id, outcome in outcomes])
+        write_rows(connection, schema.PUT_COMMAND, [(id, pack(outcome)) for id, outcome in outcomes])
         window = self._workspace.changed_window
         if window is not None and window.start_us > self._state.window().start_us:
             connection.execute(schema.DROP_COMMANDS_BEFORE, (first_id(window.start_us),))
         settings = self._workspace.settings.items()
-        connection.executemany(schema.PUT_SETTING, [(name, pack(value)) for name, value in settings])
+        write_rows(connection, schema.PUT_SETTING, [(name, pack(value)) for name, value in settings])
 
     # --- counts, digests, place ---------------------------------------------------------------------------------------
 
@@ -174,7 +174,8 @@ class Fold:
     def _write_buckets(self, connection: sqlite3.Connection) -> None:
         changes = [(number, change) for number, change in enumerate(self._bucket_changes) if change]
         stored = _stored_buckets(connection, [number for number, _ in changes])
-        connection.executemany(
+        write_rows(
+            connection,
             schema.PUT_BUCKET,
             [
                 (number, (change ^ int.from_bytes(stored.get(number, b""), "big")).to_bytes(DIGEST_BYTES, "big"))

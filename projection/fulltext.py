@@ -11,6 +11,7 @@ import sqlite3
 from typing import Final
 
 from .schema import FULL_TEXT_COLUMNS, SAMPLE_ONE_IN
+from .sqlite import write_rows
 
 WORDS: Final = "words"
 SAMPLE: Final = "sample"
@@ -47,11 +48,11 @@ class WordChanges:
     def write(self, connection: sqlite3.Connection) -> None:
         """Out first, then in, each in ascending order: FTS5 closes a segment whenever row numbers go back."""
         for table, rows in self._removed.items():
-            connection.executemany(
-                f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) VALUES ('delete', {_MARKS})", sorted(rows)
+            write_rows(
+                connection, f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) VALUES ('delete', {_MARKS})", sorted(rows)
             )
         for table, rows in self._added.items():
-            connection.executemany(f"INSERT INTO {table}(rowid, {_COLUMNS}) VALUES ({_MARKS})", sorted(rows))
+            write_rows(connection, f"INSERT INTO {table}(rowid, {_COLUMNS}) VALUES ({_MARKS})", sorted(rows))
 
     @staticmethod
     def _note(rows: dict[str, list[Words]], id: bytes, row: Words) -> None:

@@ -12,7 +12,7 @@ import ctypes
 import importlib.util
 import itertools
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -91,8 +91,12 @@ class Database:
     @property
     def wal_bytes(self) -> int:
         """How large the write-ahead log is now."""
-        wal = Path(self.path + "-wal")
-        return 0 if self.in_memory or not wal.exists() else wal.stat().st_size
+        if self.in_memory:
+            return 0
+        try:
+            return Path(self.path + "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def remove(self) -> None:
         """Delete the file with everything beside it; nobody may be connected."""
@@ -134,3 +138,9 @@ def transaction(connection: sqlite3.Connection, begin: str = "BEGIN") -> Generat
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def write_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    """Carry out `statement` for each row; without rows nothing is prepared: a lone fact changes few tables."""
+    if rows:
+        connection.executemany(statement, rows)

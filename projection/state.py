@@ -25,6 +25,8 @@ from .rows import (
 )  # fmt: skip
 
 HOT_RECORDS_LIMIT = 4_096
+FETCHED_ONE_BY_ONE = 8
+"""So few records are fetched when they are asked for: one statement for many costs as much as this many."""
 STANDING = "standing"
 
 
@@ -127,6 +129,8 @@ class HotState(StoredState):
     def expect(self, ids: Collection[bytes]) -> None:
         """These records will be asked for: fetch those that are not in memory, many with one statement."""
         wanted = [id for id in ids if id not in self._held]
+        if len(wanted) <= FETCHED_ONE_BY_ONE:
+            return
         for place in range(0, len(wanted), schema.HELD_AT_ONCE):
             some = wanted[place : place + schema.HELD_AT_ONCE]
             self._held.update(dict.fromkeys(some))
