@@ -275,6 +275,17 @@ class Leadership:
         progress.applied_index = max(progress.applied_index, reply.applied_index)
         self.confirmed[sender] = max(reply.read_round, self.confirmed.get(sender, 0))
         self._feed(sender, progress)
+        if reply.applied_index < self.kernel.commit_index:
+            self._remind(sender, progress)
+
+    def _remind(self, peer: str, progress: Progress) -> None:
+        """Have a follower that lacks no entry check its prefix again: after a restart it has forgotten that it matched,
+        and would learn no commit index before the next write.
+        """
+        tail = self.kernel.tail
+        is_idle = not progress.round and not progress.reading and progress.is_found
+        if is_idle and progress.low >= tail.last_index:
+            self._send_append(peer, progress, tail.hash_at(progress.low), (), ())
 
     def begin_round(self) -> int:
         """Start a round that confirms, to all reads that wait, that this node still leads."""

@@ -84,6 +84,11 @@ class Faults:
         }
         self._world.at(profile.first_fault_us, self._next)
 
+    @property
+    def places(self) -> int:
+        """How many faults were planned so far, those that were left out or impossible included."""
+        return self._place
+
     def stop(self) -> None:
         """No more faults."""
         self._stopped = True

@@ -24,7 +24,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Report:
-    """One run. `violation` is empty when every promise was kept."""
+    """One run. `violation` is empty when every promise was kept; `places` is how long the schedule of faults was."""
 
     seed: int
     profile: str
@@ -32,6 +32,7 @@ class Report:
     broken_rule: str = ""
     simulated_us: int = 0
     steps: int = 0
+    places: int = 0
     trace_hash: str = ""
     faults: Counter[str] = field(default_factory=Counter[str])
     rules: Counter[str] = field(default_factory=Counter[str])

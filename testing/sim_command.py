@@ -65,11 +65,14 @@ def hunt_all(mutants: Sequence[Mutant], jobs: int) -> Iterator[tuple[str, Report
 
 
 def shrink(seed: int, profile: str) -> tuple[int, ...]:
-    """Places of the schedule whose faults a failing seed does not need: each is left out while the run still fails."""
+    """Places of the schedule whose faults a failing seed does not need: each is left out while the run still fails.
+
+    Empty for a seed that does not fail.
+    """
     chosen = PROFILES[profile] if profile else profile_of(seed)
-    places = sum(simulate(seed, chosen).faults.values())
+    whole = simulate(seed, chosen)
     without: list[int] = []
-    for place in range(1, places + 1):
+    for place in range(1, whole.places + 1) if whole.violation else ():
         if simulate(seed, chosen, (*without, place)).violation:
             without.append(place)
     return tuple(without)
@@ -95,14 +98,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seeds-only", action="store_true", help="do not hunt mutants afterwards")
-    parser.add_argument("--profile", default="", choices=["", *PROFILES], help="run every seed under this profile")
+    profiles = f"run every seed under one profile: {', '.join(PROFILES)}"
+    parser.add_argument("--profile", default="", choices=["", *PROFILES], metavar="NAME", help=profiles)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--seed", type=int, help="replay this one seed")
     parser.add_argument("--narrate", action="store_true", help="tell everything that happens in it")
     parser.add_argument("--without", default="", help="leave out the faults at these places, for example 3,5")
     parser.add_argument("--shrink", action="store_true", help="find the faults that the seed's failure does not need")
     parser.add_argument("--mutants", action="store_true", help="hunt all mutants")
-    parser.add_argument("--mutant", default="", help="hunt one mutant")
+    names = [mutant.name for mutant in MUTANTS]
+    parser.add_argument("--mutant", default="", choices=["", *names], metavar="NAME", help="hunt one mutant")
     return parser.parse_args(arguments)
 
 

@@ -76,6 +76,7 @@ class Simulation:
             self.world.steps,
             self.world.trace_hash,
         )
+        report.places = self.faults.places
         report.faults, report.rules = self._all_faults(), self.rules.counts
         report.checked = self.cluster.checks.checked.counts
         report.checked["states compared"] = self.cluster.checks.digests.compared

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import veridical.replication
+from veridical.testing.mutants import mutant_named
 from veridical.testing.profiles import PROFILES, profile_of
 from veridical.testing.report import Report
 from veridical.testing.rules import EXPECTED_RULES
+from veridical.testing.sim_command import main, shrink
 from veridical.testing.simulator import simulate
 
 SEEDS = 64
@@ -65,3 +67,29 @@ def test_named_rules_of_the_core_are_all_expected_to_fire() -> None:
     named = {name for path in room.glob("*.py") for name in re.findall(r'rule\("([a-z-]+)"\)', path.read_text())}
     assert named, "the core names no rules where this test looks for them"
     assert named <= set(EXPECTED_RULES), sorted(named - set(EXPECTED_RULES))
+
+
+def test_the_command_runs_seeds_and_replays_one() -> None:
+    """`veridical sim` says what it saw, and the same trace for the same seed."""
+    lines: list[str] = []
+    assert main(["--seeds", "2", "--seeds-only", "--jobs", "1"], lines.append) == 0
+    assert lines[0] == "2 seeds, 0 violations"
+    traces: set[str] = set()
+    for _ in range(2):
+        said_now: list[str] = []
+        assert main(["--seed", "1", "--profile", "crashes"], said_now.append) == 0
+        traces.add(said_now[-1])
+    assert len(traces) == 1
+
+
+def test_a_failing_seed_is_reported_with_its_replay_and_shrinks() -> None:
+    """With a mutant alive the command fails, names the broken rule, and finds faults that the failure does not need."""
+    mutant = mutant_named("acknowledge before fsync")
+    lines: list[str] = []
+    with mutant.alive():
+        assert main(["--seed", "0", "--profile", mutant.profile], lines.append) == 1
+        report = simulate(0, PROFILES[mutant.profile])
+        assert shrink(0, mutant.profile) == tuple(range(1, report.places + 1))
+    assert any("ack-what-matches" in line for line in lines)
+    assert any("replay: veridical sim --seed 0" in line for line in lines)
+    assert shrink(0, mutant.profile) == ()
