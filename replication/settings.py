@@ -26,5 +26,5 @@ class Settings:
 
     @staticmethod
     def margin_us(ttl_us: int) -> int:
-        """The drift margin: a tenth of the time to live, on both sides; it holds for clocks whose rates differ by 9 %."""
+        """The drift margin: a tenth of the time to live, on both sides; it holds for clocks that differ by 9 %."""
         return ttl_us // 10
