@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-process sim bench check format proto transcripts up down lock clean
+.PHONY: help setup demo test test-process sim bench bench-quick figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -48,8 +48,14 @@ test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, 
 sim: $(READY) ## Run 300 seeds of simulated clusters, and show that every mutant of the protocol is caught
 	$(BIN)/veridical sim
 
-bench: .venv/.bench ## Measure three nodes beside etcd (where it is installed) and PySyncObj, and print ratios
-	@PYTHONPATH=bench $(BIN)/python bench/run.py
+bench: .venv/.bench ## Measure beside etcd (where installed), PySyncObj and SQLite; see make bench OPTIONS=--help
+	@PYTHONPATH=bench $(BIN)/python bench/run.py $(if $(findstring --only,$(OPTIONS)),,--json bench/figures.json) $(OPTIONS)
+
+bench-quick: .venv/.bench ## Show that every measurement works, in loops too short to count
+	@PYTHONPATH=bench $(BIN)/python bench/run.py --quick $(OPTIONS)
+
+figures: $(READY) ## Write the README's figures from what the last make bench found
+	@PYTHONPATH=bench $(BIN)/python bench/readme.py
 
 .venv/.bench: $(READY) bench/requirements.lock
 	@$(INSTALL) --no-build-isolation --require-hashes -r bench/requirements.lock

@@ -215,7 +215,7 @@ def _fact_fields(words: Sequence[str]) -> dict[str, object]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    from ..memory.commands import json_object
+    from ..memory.fields import json_object
 
     return json_object("metadata", text) if text else {}
 

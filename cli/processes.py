@@ -25,9 +25,6 @@ HTTP_OFFSET: Final = 100
 """The HTTP port of a node lies so far above its gRPC port."""
 
 CONFIGURATION: Final = "node.toml"
-DRAIN_S: Final = 3.0
-"""On one machine a successor takes over within a tenth of a second; where there is none, nobody is to wait for one."""
-
 PAUSE_S: Final = 0.05
 SECOND_US: Final = 1_000_000
 KILL_TIMEOUT_S: Final = 5.0
@@ -87,7 +84,6 @@ def _configuration(cluster: LocalCluster, node: LocalNode) -> str:
     peers = "".join(f'{peer.name} = "{peer.endpoint}"\n' for peer in cluster.nodes)
     return (
         f'name = "{node.name}"\ncluster = "{cluster.cluster}"\nendpoint = "{node.endpoint}"\nhttp = "{node.http}"\n'
-        f"drain_s = {DRAIN_S}\n"
         f"\n[peers]\n{peers}"
     )
 

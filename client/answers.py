@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgpack
 
-from ..memory.errors import Conflict, Refused
+from ..memory.errors import Bug, Conflict, Refused
 from ..memory.record import PastVersion, Record, Version
 from ..memory.view import HistoryItem, MemoryRecord, datetime_of
 from ..proto.generated import memory_pb2
@@ -19,28 +18,29 @@ REFUSED: Final = "refused"
 CONFLICT: Final = "conflict"
 
 _unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
-_RECORD_FIELDS: Final = len(Record._fields)
+_VERSION_PLACE: Final = len(Record._fields) - 1
 _PAST_FIELDS: Final = len(PastVersion._fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What became of one command: its outcome, the row as it stood right after it (or None), and the entry's place."""
 
     command_id: bytes
     outcome: memory_pb2.Outcome
     row: bytes
     epoch: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - of the log, as everywhere
     time_us: int
 
 
-def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult, first: int = 0) -> list[Answer]:
-    """The answers to `commands`, whose outcomes stand in `result` from place `first` on."""
+def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult) -> list[Answer]:
+    """The answers to `commands`, in order. Raises `Bug` when the result is not one to so many."""
+    if not len(commands) == len(result.outcomes) == len(result.records):
+        raise Bug(f"{len(result.outcomes)} outcomes and {len(result.records)} records for {len(commands)} commands")
     epoch, index, time_us = result.epoch, result.index, result.time_us
     return [
-        Answer(command.id, result.outcomes[place], result.records[place], epoch, index, time_us)
-        for place, command in enumerate(commands, first)
+        Answer(command.id, outcome, row, epoch, index, time_us)
+        for command, outcome, row in zip(commands, result.outcomes, result.records, strict=True)
     ]
 
 
@@ -156,8 +156,7 @@ def _unpacked(row: bytes) -> tuple[Any, ...]:
 
 def _record(fields: tuple[Any, ...]) -> Record:
     """Fields that a later release appended are left out."""
-    *own, version = fields[:_RECORD_FIELDS]
-    return Record._make((*own, Version(*version)))
+    return Record._make((*fields[:_VERSION_PLACE], Version._make(fields[_VERSION_PLACE])))
 
 
 def _past(fields: tuple[Any, ...]) -> PastVersion:

@@ -15,7 +15,7 @@ from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
 from ..proto.generated import memory_pb2
 from .directory import Directory
 from .errors import error_of
-from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S, Again
+from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S
 
 PATIENCE_S: Final = 1.0
 """One node is waited for so long, or for half of what is left, before another one is asked."""
@@ -25,6 +25,15 @@ FIRST_PATIENCE_S: Final = 0.5
 
 SECOND_US: Final = 1_000_000
 LEADER_MODES: Final = (memory_pb2.READ_MODE_STRONG, memory_pb2.READ_MODE_LEASE)
+
+
+class Again(Exception):
+    """An attempt failed in a way that may pass: `error` says how, `pause_s` is the least time to wait."""
+
+    def __init__(self, error: VeridicalError, pause_s: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.pause_s = pause_s
 
 
 class Asker:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from ..memory import commands
 from ..memory.errors import Invalid, Refused, TooLarge
+from ..memory.fields import json_text
 from ..memory.lifecycle import HALF_LIFE_US
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.view import (
@@ -201,7 +202,7 @@ class AsyncMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.annotate`."""
-        texts = (commands.json_text("metadata", metadata or {}), commands.json_text("detail", detail or {}))
+        texts = (json_text("metadata", metadata or {}), json_text("detail", detail or {}))
         body = commands.AnnotateBody(record_id(id), *texts)
         return await self._mutation(commands.ANNOTATE, body, command_id, timeout_s)
 

@@ -20,11 +20,19 @@ class Acceptor:
         self.ttl_us = ttl_us
         self.margin_us = margin_us
         self.granted_until_us = 0
-        self.waits_until_us = self._amnesia_ends(now_us)
+        self.forgot_at_us = now_us if promised_epoch else None
 
-    def _amnesia_ends(self, now_us: int) -> int:
-        """*restart-amnesia*: what was granted before the restart is forgotten, so let the longest of it run out."""
-        return now_us + self.ttl_us + self.margin_us if self.promised_epoch else 0
+    @property
+    def waits_until_us(self) -> int:
+        """Until when grants from before the restart may still be alive, 0 when there are none."""
+        return 0 if self.forgot_at_us is None else self._amnesia_ends(self.forgot_at_us)
+
+    def _amnesia_ends(self, forgot_at_us: int) -> int:
+        """*restart-amnesia*: what was granted before the restart is forgotten, so let the longest of it run out.
+
+        A node that restarts before it has a log learns only later how long that is.
+        """
+        return forgot_at_us + self.ttl_us + self.margin_us
 
     def adopt_ttl(self, ttl_us: int, margin_us: int) -> None:
         """Hold grants for the time to live that the configuration in force says."""
@@ -69,7 +77,7 @@ class Acceptor:
         news = (epoch, holder) != (self.promised_epoch, self.holder)
         self.promised_epoch, self.holder = epoch, holder
         if news:
-            self.waits_until_us = 0
+            self.forgot_at_us = None
         self.renew(now_us)
         return news
 
@@ -81,5 +89,5 @@ class Acceptor:
         """Let go of the grant, if it is exactly this one; True when it was."""
         if (epoch, holder) != (self.promised_epoch, self.holder):
             return False
-        self.granted_until_us = self.waits_until_us = 0
+        self.granted_until_us, self.forgot_at_us = 0, None
         return True

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..log.configuration import Configuration
 from ..log.entry import Position
+from ..log.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Holder:
     """A process run that may hold an epoch (*holder-is-a-run*): a restarted process is another holder."""
 
@@ -19,7 +18,7 @@ class Holder:
     run: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Probe:
     """Would you grant me a new epoch? Binds nobody (*probe-first*)."""
 
@@ -28,7 +27,7 @@ class Probe:
     configuration: Configuration
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ProbeReply:
     """Answer to `Probe`: whether a grant would be given now, and the epoch promised so far."""
 
@@ -39,7 +38,7 @@ class ProbeReply:
     wall_time_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Prepare:
     """Grant me this epoch. `configuration` is the newest in the candidate's log.
 
@@ -53,7 +52,7 @@ class Prepare:
     released_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Grant:
     """The epoch is yours: promised durably, and `position` was taken afterwards (*promise-before-grant*)."""
 
@@ -65,7 +64,7 @@ class Grant:
     wall_time_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Refusal:
     """The epoch is not yours. `reason` is one word for the log: epoch, held, waiting, damaged, member, founding."""
 
@@ -75,7 +74,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Release:
     """The holder of `epoch`, or a candidate that failed, gives it back: nobody needs to wait for it to expire."""
 

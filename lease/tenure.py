@@ -43,9 +43,8 @@ class Tenure:
 
     def contact_lost_at_us(self, voters: Collection[str], quorum: int, timeout_us: int) -> int:
         """When *quorum-contact* is lost: the leader has then not heard `quorum` voters for the timeout."""
-        heard = {voter: max(self.began_at_us, self.heard_at_us.get(voter, 0)) for voter in voters}
-        heard.pop(self.me, None)
         others = quorum - (self.me in voters)
         if others <= 0:
             return 1 << 62
-        return sorted(heard.values(), reverse=True)[others - 1] + timeout_us
+        heard = sorted([self.heard_at_us.get(voter, 0) for voter in voters if voter != self.me])
+        return max(self.began_at_us, heard[-others]) + timeout_us

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from typing import Any
 
 from .canonical import Canonical, NotCanonical, encode, tagged_hash
+from .value import value
 
 LEASE_TTL_MS = 600
 
@@ -15,7 +16,7 @@ class QuorumError(ValueError):
     """The quorums could miss each other; choose W and R with W + R > N and 2R > N."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Member:
     """A node of the configuration: `public_key` is its Ed25519 node key, `endpoint` host:port.
 
@@ -29,7 +30,7 @@ class Member:
     voting: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Configuration:
     """Members with their write quorum W and recovery quorum R. `epoch` and `index` say which entry put it in force.
 
@@ -43,8 +44,11 @@ class Configuration:
     epoch: int = 0
     index: int = 0
     lease_ttl_ms: int = LEASE_TTL_MS
+    voters: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Ids of the members that count."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "voters", frozenset(member.id for member in self.members if member.voting))
         if len({member.id for member in self.members}) != len(self.members):
             raise QuorumError("two members share an id")
         voters, write, recovery = len(self.voters), self.write_quorum, self.recovery_quorum
@@ -52,11 +56,6 @@ class Configuration:
             raise QuorumError(f"W={write} and R={recovery} must lie between 1 and N={voters}")
         if write + recovery <= voters or 2 * recovery <= voters:
             raise QuorumError(f"W={write}, R={recovery}, N={voters}: need W + R > N and 2R > N")
-
-    @property
-    def voters(self) -> frozenset[str]:
-        """Ids of the members that count."""
-        return frozenset(member.id for member in self.members if member.voting)
 
     @property
     def version(self) -> tuple[int, int]:

@@ -7,12 +7,13 @@ Bodies stay outside every hash but their own, so that they can be erased while t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from .canonical import ZERO_HASH, Canonical, NotCanonical, decode, encode, pack, tagged_hash
 from .configuration import Configuration
+from .value import value
 
 ENVELOPE_TAG = b"veridical/envelope/1\0"
 ENTRY_TAG = b"veridical/entry/1\0"
@@ -55,7 +56,7 @@ class CommandHead(NamedTuple):
     body_hash: bytes
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Envelope:
     """Commands of one author, signed once. `author` is the Ed25519 public key (32 bytes): a key is its own name.
 
@@ -110,7 +111,7 @@ def body_hash(salted_body: bytes) -> bytes:
     return tagged_hash(BODY_TAG, salted_body)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Entry:
     """One position of the log. Envelope, signature and events are kept and hashed as the exact bytes they arrived in.
 
@@ -186,7 +187,7 @@ class Entry:
                 raise NotCanonical("the events of a configuration entry hold no configuration")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Anchor:
     """The entry that a stretch of log follows. Before entry 1 all is zero."""
 

@@ -7,7 +7,6 @@ hashing anything. A deliberate change is found by `verify`, which trusts nothing
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 from zlib import crc32
 
@@ -16,6 +15,7 @@ import msgpack
 from .canonical import pack
 from .entry import GENESIS_HASH, Entry, Position
 from .seal import Seal
+from .value import value
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -105,7 +105,7 @@ class BadRow(ValueError):
     """The row is not one that was written here; its text says what does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """The one row that changes with every write.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .canonical import pack
+from .value import value
 
 SEAL_TAG = b"veridical/seal/1\0"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Seal:
     """Signed by leader `sealer` (node id) of `epoch`: the entry at `index` has this `hash`, which fixes all before it.
 

@@ -10,6 +10,7 @@ REVIEW: Final = "review"
 ATTEST: Final = "attest"
 VOUCH: Final = "vouch"
 ADMIN: Final = "admin"
+RIGHTS: Final = (READ, WRITE, REVIEW, ATTEST, VOUCH, ADMIN)
 
 
 class Digester(Protocol):
@@ -46,9 +47,29 @@ class OperatorRights:
         return True
 
 
+class Signatures(Protocol):
+    """Checks Ed25519 signatures (`security.keys.verify`)."""
+
+    def __call__(self, public_key: bytes, message: bytes, signature: bytes, /) -> bool:
+        """Whether that key (32 bytes) signed that message. Malformed keys and signatures are false, no error."""
+        ...
+
+
+def no_signatures(public_key: bytes, message: bytes, signature: bytes, /) -> bool:
+    """For a store that cannot check signatures: none is good, so that no receipt counts."""
+    del public_key, message, signature
+    return False
+
+
 class Context(NamedTuple):
-    """The digest key, the rights, and the epoch of the deciding leader."""
+    """The digest key, the rights while nobody is enrolled, and the epoch of the deciding leader.
+
+    `signatures` checks receipts and proofs of keys; `runner_key` is the store's own runner (32 bytes), whose receipts
+    count while nobody is enrolled.
+    """
 
     digests: Digester
     rights: Rights
     epoch: int
+    signatures: Signatures = no_signatures
+    runner_key: bytes | None = None

@@ -9,10 +9,12 @@ that folding them later, by other code, gives what was decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final
 
 from . import commands, events, rules
+from .case import Case, alterable, permitted, strength_now
 from .commands import (
+    LATTICE,
     MULTI_VALUED,
     AnnotateBody,
     Command,
@@ -28,23 +30,31 @@ from .commands import (
     SettingBody,
     WriteBody,
 )
+from .confirmation import confirmations
 from .context import ADMIN, READ, REVIEW, WRITE, Context
+from .decide_principals import PRINCIPAL_DECIDERS
+from .decide_receipts import RECEIPT_DECIDERS
+from .decide_reviews import REVIEW_DECIDERS
 from .errors import Invalid
 from .events import Event, refused, unchanged
 from .interference import decide_write
 from .keys import normal_name
-from .lifecycle import HALF_LIFE_US, REINFORCED_PPM, VOLATILE_US, faded_ppm, is_expired, is_prunable
-from .limits import MULTI_VALUED_LIMIT, SOURCES_LIMIT, TIME_US_LOWEST
+from .lattice import lattice_of
+from .lifecycle import HALF_LIFE_US, REINFORCED_PPM, VOLATILE_US, is_prunable
+from .limits import LATTICE_LIMIT, MULTI_VALUED_LIMIT, SOURCES_LIMIT, TIME_US_LOWEST
 from .merging import merged_json
+from .principals import HeldRights, enrolled, is_guarded
 from .record import CANDIDATE, PPM, REJECTED, VERIFIED, Record
 from .scope import EVERY_SCOPE
-from .sources import RECALLED, is_known, is_saturated, may_alter, source_of, supports
+from .sources import RECALLED, anonymous_digest, is_known, is_saturated, source_of, supports
 from .state import State
+from .trust_commands import MARK_FIXED, FixBody
 
 ENDORSED_PPM: Final = 150_000
 CONTRADICTED_PPM: Final = 250_000
 REJECTED_UNDER_PPM: Final = 200_000
 CONTRADICTING_PRINCIPALS: Final = 2
+FAILURE: Final = "failure"
 AHEAD_OF_LOG_US_LIMIT: Final = 60_000_000
 
 _EVIDENCE: Final = b"evidence"
@@ -52,34 +62,28 @@ _DIGEST_BYTES: Final = 16
 _BEFORE_ALL_US: Final = TIME_US_LOWEST  # a moment at which nothing has expired: what has expired can still be forgotten
 
 
-_BodyType = TypeVar("_BodyType")
-
-
-class Case(NamedTuple, Generic[_BodyType]):
-    """A command that is being decided, with everything that its decision may rest on."""
-
-    state: State
-    body: _BodyType
-    author: bytes | None
-    now_us: int
-    context: Context
-
-    def holds(self, right: str, scope: str) -> bool:
-        """Whether the author holds that right in that scope."""
-        return self.context.rights.holds(self.author, right, scope)
-
-
 def decide(state: State, command: Command, now_us: int, context: Context) -> list[Event]:
     """The events of one command, decided at `now_us`. Never raises for what a caller can send."""
+    author, principal = command.author, None
+    if is_guarded(state):
+        principal = enrolled(state, author)
+        if principal is None:
+            return [refused(rules.NOT_GRANTED)]
+        author, context = principal.identity, context._replace(rights=HeldRights(principal))
     try:
         body = commands.decode_body(command.kind, command.content)
     except Invalid:
         return [refused(rules.MALFORMED)]
-    return [_DECIDERS[command.kind](Case(state, body, command.author, now_us, context))]
+    case = Case(state, body, author, now_us, context, principal)
+    event = _DECIDERS[command.kind](case)
+    vouched = body.vouched if type(body) is WriteBody else ""
+    if principal is None and not vouched:
+        return [event]
+    return [event, *confirmations(case, event, vouched)]
 
 
 def _corroborate(case: Case[CorroborateBody]) -> Event:
-    record = _granted(case, case.body.id, WRITE)
+    record = permitted(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -91,13 +95,13 @@ def _corroborate(case: Case[CorroborateBody]) -> Event:
         return unchanged(case.body.id)
     independent = not (is_known(record, source) or is_saturated(record))
     confidence = min(PPM, record.confidence_ppm + ENDORSED_PPM)
-    strength = _strength(record, case.now_us)
+    strength = strength_now(record, case.now_us)
     support = record.support + independent
     return [events.ENDORSED, case.body.id, mark, source.digest, source.principal, confidence, support, strength]
 
 
 def _contradict(case: Case[ContradictBody]) -> Event:
-    record = _granted(case, case.body.id, WRITE)
+    record = permitted(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -107,7 +111,7 @@ def _contradict(case: Case[ContradictBody]) -> Event:
     if case.context.rights.enforced and (mark in record.contradictors or len(record.contradictors) >= SOURCES_LIMIT):
         return unchanged(case.body.id)
     confidence = max(0, record.confidence_ppm - CONTRADICTED_PPM)
-    event: Event = [events.CONTRADICTED, case.body.id, mark, confidence, _strength(record, case.now_us), False]
+    event: Event = [events.CONTRADICTED, case.body.id, mark, confidence, strength_now(record, case.now_us), False]
     event[5] = confidence < REJECTED_UNDER_PPM and _may_reject(case, record, mark)
     return event
 
@@ -117,11 +121,12 @@ def _may_reject(case: Case[ContradictBody], record: Record, mark: bytes) -> bool
     if record.trust != VERIFIED or case.holds(REVIEW, record.scope):
         return True
     principals = {mark[:_DIGEST_BYTES], *(earlier[:_DIGEST_BYTES] for earlier in record.contradictors)}
+    principals.discard(anonymous_digest(case.context.digests))
     return case.author is not None and len(principals) >= CONTRADICTING_PRINCIPALS
 
 
 def _promote(case: Case[PromoteBody]) -> Event:
-    record = _granted(case, case.body.id, REVIEW)
+    record = permitted(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -130,7 +135,7 @@ def _promote(case: Case[PromoteBody]) -> Event:
 
 
 def _demote(case: Case[DemoteBody]) -> Event:
-    record = _granted(case, case.body.id, REVIEW)
+    record = permitted(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     target = case.body.trust or (CANDIDATE if record.trust == VERIFIED else REJECTED)
@@ -142,7 +147,7 @@ def _demote(case: Case[DemoteBody]) -> Event:
 
 
 def _annotate(case: Case[AnnotateBody]) -> Event:
-    record = _alterable(case, case.body.id)
+    record = alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     try:
@@ -156,7 +161,7 @@ def _annotate(case: Case[AnnotateBody]) -> Event:
 
 
 def _set_flags(case: Case[FlagsBody]) -> Event:
-    record = _alterable(case, case.body.id)
+    record = alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     ends_us, volatile_until_us = record.expires_at_us, record.volatile_until_us
@@ -178,16 +183,16 @@ def _unpin(case: Case[PinBody]) -> Event:
 
 
 def _pinned(case: Case[PinBody], code: str) -> Event:
-    record = _alterable(case, case.body.id)
+    record = alterable(case, case.body.id)
     if not isinstance(record, Record):
         return record
     if record.pinned == (code == events.PINNED):
         return unchanged(case.body.id)
-    return [code, case.body.id, _strength(record, case.now_us)]
+    return [code, case.body.id, strength_now(record, case.now_us)]
 
 
 def _forget(case: Case[ForgetBody]) -> Event:
-    record = _alterable(case._replace(now_us=_BEFORE_ALL_US), case.body.id)
+    record = alterable(case._replace(now_us=_BEFORE_ALL_US), case.body.id)
     return [events.FORGOTTEN, case.body.id] if isinstance(record, Record) else record
 
 
@@ -214,9 +219,9 @@ def _reinforce(case: Case[ReinforceBody]) -> Event:
         return refused(rules.PAST_EPOCH)
     stronger: list[list[Any]] = []
     for id in dict.fromkeys(case.body.ids):
-        record = _granted(case, id, READ)
+        record = permitted(case, id, READ)
         if isinstance(record, Record) and record.trust != REJECTED:
-            stronger.append([id, min(PPM, _strength(record, case.now_us) + REINFORCED_PPM)])
+            stronger.append([id, min(PPM, strength_now(record, case.now_us) + REINFORCED_PPM)])
     return [events.REINFORCED, *stronger]
 
 
@@ -225,6 +230,8 @@ def _setting(case: Case[SettingBody]) -> Event:
         return refused(rules.NOT_GRANTED)
     if isinstance(case.body.value, int):
         return [events.SET, case.body.name, case.body.value]
+    if case.body.name == LATTICE:
+        return _lattice(case, *case.body.value)
     declared = case.state.setting(MULTI_VALUED)
     if isinstance(declared, tuple) and len(declared) >= MULTI_VALUED_LIMIT:
         return refused(rules.SETTINGS_FULL)
@@ -232,24 +239,31 @@ def _setting(case: Case[SettingBody]) -> Event:
     return [events.SET, case.body.name, pattern, normal_name(predicate)]
 
 
-def _granted(case: Case[Any], id: bytes, right: str) -> Record | Event:
-    """The record that a command is about, or the refusal: it is not held, it has expired, or the right is missing."""
-    record = case.state.record(id)
-    if record is None or is_expired(record, case.now_us):
-        return refused(rules.UNKNOWN_RECORD, id)
-    return record if case.holds(right, record.scope) else refused(rules.NOT_GRANTED, id)
+def _lattice(case: Case[SettingBody], child: str, parent: str) -> Event:
+    present = lattice_of(case.state)
+    try:
+        changed = present.with_parent(child, parent)
+    except Invalid:
+        return refused(rules.LATTICE_CYCLE)
+    if changed == present:
+        return unchanged(b"")
+    if len(changed.parents) > LATTICE_LIMIT:
+        return refused(rules.SETTINGS_FULL)
+    return [events.SET, LATTICE, child, parent]
 
 
-def _alterable(case: Case[Any], id: bytes) -> Record | Event:
-    """The record that a command changes, or the refusal: as `_granted`, or it is verified and others support it."""
-    granted = _granted(case, id, WRITE)
-    if isinstance(granted, Record) and not may_alter(granted, case.author, case.context):
-        return refused(rules.NOT_YOURS, id)
-    return granted
-
-
-def _strength(record: Record, now_us: int) -> int:
-    return record.strength_ppm if record.pinned else faded_ppm(record, now_us)
+def _mark_fixed(case: Case[FixBody]) -> Event:
+    """What a failure says is confirmed by its being fixed: no other kind of record is verified this way."""
+    record = permitted(case, case.body.id, WRITE)
+    if not isinstance(record, Record):
+        return record
+    if record.kind != FAILURE:
+        return refused(rules.OTHER_KIND, record.id)
+    if record.trust == REJECTED:
+        return refused(rules.STANDING_REJECTION, record.id)
+    if record.trust == VERIFIED and record.pinned:
+        return unchanged(record.id)
+    return [events.FIXED, record.id, strength_now(record, case.now_us)]
 
 
 def _write(case: Case[WriteBody]) -> Event:
@@ -270,4 +284,8 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.FORGET: _forget,
     commands.REINFORCE: _reinforce,
     commands.SETTING: _setting,
+    MARK_FIXED: _mark_fixed,
+    **PRINCIPAL_DECIDERS,
+    **REVIEW_DECIDERS,
+    **RECEIPT_DECIDERS,
 }

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import msgpack
 
+from .principals import Principal
 from .record import PastVersion, Record
 
 BUCKETS: Final = 256
@@ -50,8 +51,18 @@ def retraction_digest(id: bytes, value_digest: bytes, source_digest: bytes) -> b
     return sha256(b"retraction\0" + id + value_digest + source_digest).digest()
 
 
+def principal_digest(principal: Principal) -> bytes:
+    """The digest of a principal's row."""
+    return sha256(b"principal\0" + _pack(principal)).digest()
+
+
+def receipt_digest(receipt: bytes, id: bytes) -> bytes:
+    """The digest of a row of the spent receipts: the receipt's own digest, and the record it was spent on."""
+    return sha256(b"receipt\0" + receipt + id).digest()
+
+
 def bucket(id: bytes) -> int:
-    """The bucket of a record and of all rows that belong to it."""
+    """The bucket of a record and of all rows that belong to it; also that of a principal's key, or a receipt."""
     return id[0]
 
 

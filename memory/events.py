@@ -13,6 +13,19 @@
     pruned                 id …
     reinforced             [id, strength] …
     set                    name, value …
+    recognised             id, speaker: the statement came from an enrolled principal (its key, 32 bytes), or from one
+                           that was vouched for (its digest); follows the event of the statement
+    confirmed              id: enough such principals have stated it
+    preferred, dismissed   id, value: of a contending version
+    edited                 id, value, source, principal, confidence
+    rejection_revoked      id, value, confidence
+    undone                 id, whether a former row returns
+    attested               id, receipt, key of the grader, whether it passed: verified if so, and else rejected
+    fixed                  id, strength: of a failure; verified and pinned
+    enrolled               key, grants: an array of [scope pattern, [right …]]
+    granted, taken         key, grants: all that the principal holds from then on
+    revoked                key
+    rotated                key, successor
     unchanged              id: the command asked for what is so already, or may not count again
     refused                id, rule
 
@@ -44,6 +57,20 @@ PRUNED: Final = "pruned"
 FORGOTTEN: Final = "forgotten"
 REINFORCED: Final = "reinforced"
 SET: Final = "set"
+RECOGNISED: Final = "recognised"
+CONFIRMED: Final = "confirmed"
+PREFERRED: Final = "preferred"
+DISMISSED: Final = "dismissed"
+EDITED: Final = "edited"
+REJECTION_REVOKED: Final = "rejection_revoked"
+UNDONE: Final = "undone"
+ATTESTED: Final = "attested"
+FIXED: Final = "fixed"
+ENROLLED: Final = "enrolled"
+GRANTED: Final = "granted"
+TAKEN: Final = "taken"
+REVOKED: Final = "revoked"
+ROTATED: Final = "rotated"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 
@@ -51,6 +78,7 @@ EXPIRED: Final = "expired"  # ends a past version; never an event of its own
 
 OF_WRITES: Final = frozenset({ASSERTED, SUPERSEDED, CONFLICTED, CORROBORATED, REPEATED})
 OF_BATCHES: Final = frozenset({PRUNED, REINFORCED})
+OF_PRINCIPALS: Final = frozenset({ENROLLED, GRANTED, TAKEN, REVOKED, ROTATED})
 
 
 def refused(rule: str, id: bytes = b"") -> Event:

@@ -9,40 +9,28 @@ from the body where there is one and left empty where it was erased; no branch d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from . import events
 from .commands import (
-    EMPTY_JSON,
+    LATTICE,
     MULTI_VALUED,
     AnnotateBody,
-    ContradictBody,
-    DemoteBody,
-    ForgetBody,
-    PromoteBody,
     WriteBody,
     stored_body,
 )
 from .errors import Bug
-from .events import Event
+from .evolve_trust import TRUST_EVOLVERS
+from .fields import EMPTY_JSON
+from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
-from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, Record, Version
+from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, Record
+from .reputation import judged
 from .state import SettingValue, Workspace
 
 _Digests: TypeAlias = "tuple[bytes, ...]"
 _NOTHING_SAID: Final = WriteBody("", "", "", "", "")
-
-
-class Happening(NamedTuple):
-    """An event with its surroundings: the command's kind, content (None once erased), place, time and author (hex)."""
-
-    event: Event
-    kind: str
-    content: bytes | None
-    at: Version
-    time_us: int
-    author: str
 
 
 def evolve(workspace: Workspace, happening: Happening) -> None:
@@ -64,7 +52,7 @@ def _assert(workspace: Workspace, happening: Happening) -> None:
 
 
 def _supersede(workspace: Workspace, happening: Happening) -> None:
-    present = _present(workspace, happening)
+    present = present_row(workspace, happening)
     workspace.retire(present, happening.at, happening.time_us, events.SUPERSEDED)
     successor = _fresh(happening, support=1)._replace(
         created_at_us=present.created_at_us, pinned=present.pinned, corrections_count=present.corrections_count + 1
@@ -107,14 +95,14 @@ def _fresh(happening: Happening, support: int) -> Record:
     return Record(
         id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
         body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, (source,),
-        () if principal is None else (principal,), (), (), happening.author, time_us, time_us, time_us,
+        () if principal is None else (principal,), (), (), (), happening.author, time_us, time_us, time_us,
         valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, happening.event[0], happening.at,
     )  # fmt: skip
 
 
 def _corroborated(workspace: Workspace, happening: Happening) -> None:
     _, id, _, source, principal, confidence, support, ends, valid_from, valid_to, amends = happening.event
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     workspace.records[id] = _amended(record, happening, amends)._replace(
         confidence_ppm=confidence,
         strength_ppm=PPM,
@@ -133,7 +121,7 @@ def _corroborated(workspace: Workspace, happening: Happening) -> None:
 
 def _repeated(workspace: Workspace, happening: Happening) -> None:
     _, id, _, source, ends, valid_from, valid_to, amends = happening.event
-    record = _changing(workspace, happening) if amends else _present(workspace, happening)
+    record = changing_row(workspace, happening) if amends else present_row(workspace, happening)
     workspace.records[id] = _amended(record, happening, amends)._replace(
         sources=_with(record.sources, source),
         last_seen_us=happening.time_us,
@@ -160,7 +148,7 @@ def _amended(record: Record, happening: Happening, amends: bool) -> Record:
 
 def _endorsed(workspace: Workspace, happening: Happening) -> None:
     _, id, mark, source, principal, confidence, support, strength = happening.event
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     is_independent = support > record.support
     workspace.records[id] = record._replace(
         confidence_ppm=confidence,
@@ -177,44 +165,44 @@ def _endorsed(workspace: Workspace, happening: Happening) -> None:
 
 def _contradicted(workspace: Workspace, happening: Happening) -> None:
     _, id, mark, confidence, strength, rejects = happening.event
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     doubted = record._replace(
         confidence_ppm=confidence,
         strength_ppm=strength,
         strength_at_us=happening.time_us,
         contradictors=_with(record.contradictors, mark),
-        reason=_said(happening),
+        reason=said(happening),
     )
     workspace.records[id] = _rejected_row(workspace, doubted) if rejects else doubted
 
 
 def _promoted(workspace: Workspace, happening: Happening) -> None:
-    record = _changing(workspace, happening)
-    workspace.records[record.id] = record._replace(
-        trust=VERIFIED, reason=_said(happening), last_seen_us=happening.time_us, volatile_until_us=None
+    record = changing_row(workspace, happening)
+    workspace.records[record.id] = judged(workspace, record, VERIFIED, happening.at)._replace(
+        reason=said(happening), last_seen_us=happening.time_us, volatile_until_us=None
     )
 
 
 def _demoted(workspace: Workspace, happening: Happening) -> None:
-    record = _changing(workspace, happening)
-    workspace.records[record.id] = record._replace(trust=CANDIDATE, reason=_said(happening))
+    record = changing_row(workspace, happening)
+    workspace.records[record.id] = judged(workspace, record, CANDIDATE, happening.at)._replace(reason=said(happening))
 
 
 def _rejected(workspace: Workspace, happening: Happening) -> None:
-    record = _changing(workspace, happening)._replace(reason=_said(happening))
+    record = changing_row(workspace, happening)._replace(reason=said(happening))
     workspace.records[record.id] = _rejected_row(workspace, record)
 
 
 def _rejected_row(workspace: Workspace, record: Record) -> Record:
-    workspace.rejections.add((record.id, record.value_digest))
-    return record._replace(trust=REJECTED)
+    workspace.rejections[record.id, record.value_digest] = True
+    return judged(workspace, record, REJECTED, record.version)
 
 
 # --- notes and flags ------------------------------------------------------------------------------------------------
 
 
 def _annotated(workspace: Workspace, happening: Happening) -> None:
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     if happening.content is not None:
         body = cast(AnnotateBody, stored_body(happening.kind, happening.content))
         record = record._replace(
@@ -226,13 +214,13 @@ def _annotated(workspace: Workspace, happening: Happening) -> None:
 
 def _flagged(workspace: Workspace, happening: Happening) -> None:
     _, id, ends, volatile_until = happening.event
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     workspace.records[id] = record._replace(expires_at_us=ends, volatile_until_us=volatile_until)
 
 
 def _pinned(workspace: Workspace, happening: Happening) -> None:
     code, id, strength = happening.event
-    record = _changing(workspace, happening)
+    record = changing_row(workspace, happening)
     workspace.records[id] = record._replace(
         pinned=code == events.PINNED, strength_ppm=strength, strength_at_us=happening.time_us
     )
@@ -240,7 +228,7 @@ def _pinned(workspace: Workspace, happening: Happening) -> None:
 
 def _reinforced(workspace: Workspace, happening: Happening) -> None:
     for id, strength in happening.event[1:]:
-        record = _held(workspace, id, happening)
+        record = held_row(workspace, id, happening)
         workspace.records[id] = record._replace(
             strength_ppm=strength, strength_at_us=happening.time_us, version=happening.at
         )
@@ -251,22 +239,22 @@ def _reinforced(workspace: Workspace, happening: Happening) -> None:
 
 def _pruned(workspace: Workspace, happening: Happening) -> None:
     for id in happening.event[1:]:
-        _remove(workspace, _held(workspace, id, happening), happening)
+        _remove(workspace, held_row(workspace, id, happening), happening)
 
 
 def _forgotten(workspace: Workspace, happening: Happening) -> None:
     """The retraction covers every value that the key ever held and every source that stated it."""
-    record = _present(workspace, happening)
+    record = present_row(workspace, happening)
     held = (record, *workspace.contending(record.id))
     for value_digest, sources in [*workspace.witnesses(record.id), *((row.value_digest, row.sources) for row in held)]:
-        workspace.retractions.update((record.id, value_digest, source) for source in sources)
+        workspace.retractions.update({(record.id, value_digest, source): True for source in sources})
         if len(sources) >= SOURCES_LIMIT:  # the record stopped listing sources: none of them may bring the value back
-            workspace.retractions.add((record.id, value_digest, ANY_SOURCE))
+            workspace.retractions[record.id, value_digest, ANY_SOURCE] = True
     _remove(workspace, record, happening)
 
 
 def _remove(workspace: Workspace, record: Record, happening: Happening) -> None:
-    reason = _said(happening) if happening.event[0] == events.FORGOTTEN else ""
+    reason = said(happening) if happening.event[0] == events.FORGOTTEN else ""
     workspace.retire(record, happening.at, happening.time_us, happening.event[0], reason)
     workspace.records[record.id] = None
     if workspace.contending(record.id):
@@ -278,7 +266,12 @@ def _remove(workspace: Workspace, record: Record, happening: Happening) -> None:
 
 def _set(workspace: Workspace, happening: Happening) -> None:
     _, name, *values = happening.event
-    workspace.settings[name] = _declared(workspace, *values) if name == MULTI_VALUED else values[0]
+    if name == MULTI_VALUED:
+        workspace.settings[name] = _declared(workspace, *values)
+    elif name == LATTICE:
+        workspace.settings[name] = _placed(workspace, *values)
+    else:
+        workspace.settings[name] = values[0]
 
 
 def _declared(workspace: Workspace, pattern: str, predicate: str) -> SettingValue:
@@ -286,29 +279,19 @@ def _declared(workspace: Workspace, pattern: str, predicate: str) -> SettingValu
     return tuple(sorted(declared | {(pattern, predicate)}))
 
 
+def _placed(workspace: Workspace, child: str, parent: str) -> SettingValue:
+    parents = dict(cast("tuple[tuple[str, str], ...]", workspace.setting(LATTICE) or ()))
+    parents.pop(child, None)
+    if parent:
+        parents[child] = parent
+    return tuple(sorted(parents.items()))
+
+
 def _nothing(workspace: Workspace, happening: Happening) -> None:
     """The command changed nothing; its outcome is remembered all the same."""
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
-
-
-def _present(workspace: Workspace, happening: Happening) -> Record:
-    return _held(workspace, happening.event[1], happening)
-
-
-def _held(workspace: Workspace, id: bytes, happening: Happening) -> Record:
-    record = workspace.record(id)
-    if record is None:
-        raise Bug(f"event {happening.event[0]!r} at {happening.at} is about record {id.hex()}, which is not held")
-    return record
-
-
-def _changing(workspace: Workspace, happening: Happening) -> Record:
-    """The present row as the start of its next version; the row itself becomes a past version."""
-    record = _present(workspace, happening)
-    workspace.retire(record, happening.at, happening.time_us, happening.event[0])
-    return record._replace(updated_at_us=happening.time_us, cause=happening.event[0], version=happening.at)
 
 
 def _with(digests: _Digests, further: bytes | None) -> _Digests:
@@ -321,13 +304,6 @@ def _written(happening: Happening) -> WriteBody:
     if happening.content is None:
         return _NOTHING_SAID
     return cast(WriteBody, stored_body(happening.kind, happening.content))
-
-
-def _said(happening: Happening) -> str:
-    if happening.content is None:
-        return ""
-    body = stored_body(happening.kind, happening.content)
-    return cast("ContradictBody | PromoteBody | DemoteBody | ForgetBody", body).reason
 
 
 _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
@@ -349,6 +325,7 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.FORGOTTEN: _forgotten,
     events.REINFORCED: _reinforced,
     events.SET: _set,
+    **TRUST_EVOLVERS,
     events.UNCHANGED: _nothing,
     events.REFUSED: _nothing,
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import events, rules
-from .commands import EMPTY_JSON, MULTI_VALUED, WriteBody
-from .context import WRITE, Context
+from .commands import MULTI_VALUED, WriteBody
+from .context import VOUCH, WRITE, Context, Digester
 from .events import Event, refused
-from .keys import is_reserved, make_key, normal_name, record_id, sentence_id, value_id
+from .fields import EMPTY_JSON
+from .keys import is_own_record, is_reserved_key, make_key, normal_name, record_id, sentence_id, value_id
 from .lifecycle import INITIAL_CONFIDENCE_PPM, VOLATILE_US, is_expired
 from .limits import CONTENDERS_LIMIT
 from .record import PPM, VERIFIED, Record
@@ -46,12 +47,19 @@ def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: in
     """The one event of a write."""
     if not context.rights.holds(author, WRITE, body.scope):
         return refused(rules.NOT_GRANTED)
-    if is_reserved(body.predicate, body.scope):
+    if body.vouched and not context.rights.holds(author, VOUCH, body.scope):
+        return refused(rules.NOT_GRANTED)
+    if is_reserved_key(body.predicate, body.scope) and not is_own_record(body.kind, body.predicate, body.scope):
         return refused(rules.RESERVED_KEY)
-    value = context.digests.digest(_VALUE, value_key(body.text).encode())
-    source = source_of(author, body.source, context.digests)
+    value = value_digest(body.text, context.digests)
+    source = source_of(author, body.source, context.digests, body.vouched)
     claim = Claim(_identity(state, body, value, source), value, source, body, now_us)
     return _barred(state, claim) or _met(state, claim)
+
+
+def value_digest(text: str, digests: Digester) -> bytes:
+    """The keyed digest of a value, the same for all its look-alike spellings."""
+    return digests.digest(_VALUE, value_key(text).encode())
 
 
 def is_multi_valued(state: State, predicate: str, scope: str) -> bool:
@@ -69,7 +77,7 @@ def _identity(state: State, body: WriteBody, value: bytes, source: Source) -> by
         return sentence_id(body.scope, value)
     key = make_key(body.subject, body.predicate, body.scope)
     single = record_id(key)
-    if not is_multi_valued(state, normal_name(body.predicate), body.scope):
+    if state.setting(MULTI_VALUED) is None or not is_multi_valued(state, normal_name(body.predicate), body.scope):
         return single
     return single if _is_known_under(state, single, value, source) else value_id(key, value)
 

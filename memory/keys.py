@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from unicodedata import normalize
 
 ID_BYTES: Final = 16
+NAMES_KEPT: Final = 1_024
 RESERVED_PREDICATES: Final = frozenset({"author_trust", "fails", "design_rule", "schema", "tool"})
 RESERVED_SCOPES: Final = frozenset({"meta:authors"})
+
+# What the product itself learns, by the kind of its records: a record of another kind cannot pose as one of them.
+OWN_KINDS: Final = {"fails": "failure", "design_rule": "design_rule", "schema": "schema", "tool": "skill"}
 
 _KEY_TAG: Final = b"veridical/record/1\0"
 _SENTENCE_TAG: Final = b"veridical/sentence/1\0"
@@ -47,9 +52,15 @@ def value_id(key: str, value_digest: bytes) -> bytes:
     return sha256(_VALUE_TAG + value_digest + key.encode()).digest()[:ID_BYTES]
 
 
-def is_reserved(predicate: str, scope: str) -> bool:
+@lru_cache(maxsize=NAMES_KEPT)
+def is_reserved_key(predicate: str, scope: str) -> bool:
     """Whether a predicate or scope belongs to the product's own state, in whatever spelling."""
     return normal_name(predicate) in RESERVED_PREDICATES or normal_name(scope) in RESERVED_SCOPES
+
+
+def is_own_record(kind: str, predicate: str, scope: str) -> bool:
+    """Whether a record under a reserved predicate is of the kind that the predicate is reserved for."""
+    return OWN_KINDS.get(normal_name(predicate)) == kind and normal_name(scope) not in RESERVED_SCOPES
 
 
 def _escaped(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from .record import PPM, VERIFIED, Record
 
@@ -22,14 +22,48 @@ INITIAL_CONFIDENCE_PPM: Final = 500_000
 REINFORCED_PPM: Final = 300_000
 
 
-def half_life_us(record: Record, half_life_us: int = HALF_LIFE_US) -> float:
+class Weighed(Protocol):
+    """What of a record says how reachable it is, and how it ranks. Every `Record` is one."""
+
+    @property
+    def trust(self) -> str:
+        """Candidate or verified."""
+        ...
+
+    @property
+    def confidence_ppm(self) -> int:
+        """How far it is believed."""
+        ...
+
+    @property
+    def support(self) -> int:
+        """How many sources state it."""
+        ...
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it does not fade."""
+        ...
+
+    @property
+    def strength_ppm(self) -> int:
+        """How reachable it was at `strength_at_us`."""
+        ...
+
+    @property
+    def strength_at_us(self) -> int:
+        """When that was so."""
+        ...
+
+
+def half_life_us(record: Weighed, half_life_us: int = HALF_LIFE_US) -> float:
     """The record's own half-life: stretched, up to 6 times, by support and by confidence above the initial."""
     belief = max(0, record.confidence_ppm - INITIAL_CONFIDENCE_PPM) / PPM
     stretch = 1.0 + STRETCH_PER_SUPPORT * (record.support - 1) + STRETCH_PER_CONFIDENCE * belief
     return half_life_us * min(STRETCH_LIMIT, stretch)
 
 
-def faded_ppm(record: Record, now_us: int, half_life_base_us: int = HALF_LIFE_US) -> int:
+def faded_ppm(record: Weighed, now_us: int, half_life_base_us: int = HALF_LIFE_US) -> int:
     """Retrieval strength at `now_us`, in parts per million: halved for each half-life since it last changed."""
     elapsed_us = now_us - record.strength_at_us
     if elapsed_us <= 0:
@@ -37,7 +71,7 @@ def faded_ppm(record: Record, now_us: int, half_life_base_us: int = HALF_LIFE_US
     return round(record.strength_ppm * 0.5 ** (elapsed_us / half_life_us(record, half_life_base_us)))
 
 
-def strength_ppm(record: Record, now_us: int) -> int:
+def strength_ppm(record: Weighed, now_us: int) -> int:
     """The strength that ranking sees: verified facts do not decay, pinned ones neither."""
     if record.trust == VERIFIED:
         return PPM

@@ -17,6 +17,10 @@ SOURCES_LIMIT: Final = 64  # sources, and opinions, that a value counts; at the 
 CONTENDERS_LIMIT: Final = 16  # values that wait beside a verified one for a reviewer
 BATCH_IDS_LIMIT: Final = 1_000  # ids of one prune or reinforce command
 MULTI_VALUED_LIMIT: Final = 256  # declarations of multi-valued predicates
+LATTICE_LIMIT: Final = 4_096  # scopes that have a parent
+LATTICE_DEPTH_LIMIT: Final = 16  # ancestors of one scope: a recall looks into each
+RECEIPT_RUNS_LIMIT: Final = 64  # run receipts that one gate receipt rests on: each costs a signature check
+GRANTS_LIMIT: Final = 64  # scope patterns in which one principal holds rights: every command asks them
 
 TIME_US_LOWEST: Final = -62_135_596_800_000_000  # from the year 1 to the end of the year 9999: what a datetime can hold
 TIME_US_LIMIT: Final = 253_402_300_799_999_999

@@ -5,6 +5,7 @@ An entry's events are a canonical array with one *item* per command, in the orde
     [content_digest, event, …]                                     decided here; each event is [code, …] (see `events`)
     ["seen", code, rule, record id, count, ignored, version]       the id was seen before: its first outcome
     ["conflict"]                                                   the id was seen before with other content
+    ["denied", rule, record id]                                    not granted: it changes nothing, not even the window
     ["window", rule, time_us]                                      the id is too old, or too far ahead of that time
 """
 
@@ -25,15 +26,16 @@ from .window import AHEAD_US_LIMIT, WINDOW_COUNT_DEFAULT, WINDOW_DEFAULT_US, adv
 
 __all__ = [
     "Command", "Context", "Digester", "OperatorRights", "Outcome", "Rights", "decide_envelope", "evolve_entry",
-    "outcomes",
+    "is_denied", "outcomes",
 ]  # fmt: skip
 
 SEEN: Final = "seen"
 CONFLICT: Final = "conflict"
 WINDOW: Final = "window"
+DENIED: Final = "denied"
 
 _COMMAND: Final = b"command"
-_PREFIX: Final = "memory."
+_PREFIXES: Final = ("memory.", "principal.", "grant.", "review.")
 
 
 class Outcome(NamedTuple):
@@ -92,10 +94,15 @@ def evolve_entry(
     """
     folded: list[Sequence[Any]] = []
     for place, ((id, kind), item, content) in enumerate(zip(heads, items, bodies, strict=True)):
-        if kind.startswith(_PREFIX):
+        if kind.startswith(_PREFIXES):
             _fold(workspace, _Head(id, kind, content, author), item, Version(epoch, index, place), time_us)
             folded.append(item)
     _pass_time(workspace, time_us, folded)
+
+
+def is_denied(items: Sequence[Sequence[Any]]) -> bool:
+    """Whether nothing of an envelope was granted: its entry would hold nothing, and belongs into no history."""
+    return all(item[0] == DENIED for item in items)
 
 
 def outcomes(items: Sequence[Sequence[Any]], epoch: int, index: int) -> list[Outcome]:
@@ -123,7 +130,11 @@ def _decided(workspace: Workspace, command: Command, now_us: int, context: Conte
         return _seen(seen) if seen.content_digest == digest else [CONFLICT]
     if made_at_us > now_us + AHEAD_US_LIMIT:
         return [WINDOW, rules.ID_TOO_FAR_AHEAD, now_us]
-    return [digest, *decide(workspace, command, now_us, context)]
+    decided = decide(workspace, command, now_us, context)
+    first = decided[0]
+    if first[0] == events.REFUSED and first[2] in rules.UNLOGGED:
+        return [DENIED, first[2], first[1]]
+    return [digest, *decided]
 
 
 def _seen(past: PastOutcome) -> list[Any]:
@@ -150,6 +161,8 @@ def _past_outcome(digest: bytes, event: Sequence[Any], at: Version) -> PastOutco
         return PastOutcome(digest, code, "", b"", len(event) - 1, (), at)
     if code == events.SET:
         return PastOutcome(digest, code, "", b"", 0, (), at)
+    if code in events.OF_PRINCIPALS:
+        return PastOutcome(digest, code, "", b"", 1, (), at)
     return PastOutcome(digest, code, "", event[1], int(code != events.UNCHANGED), (), at)
 
 
@@ -157,6 +170,8 @@ def _outcome(item: Sequence[Any], at: Version) -> Outcome:
     match item:
         case ["seen", code, rule, record_id, count, ignored, version]:
             return Outcome(code, rule, _reason(rule), record_id, count, tuple(ignored), Version(*version), True)
+        case ["denied", rule, record_id]:
+            return Outcome(events.REFUSED, rule, _reason(rule), record_id, 0, (), at, False)
         case ["window", rule, time_us]:
             return Outcome(events.REFUSED, rule, f"{_reason(rule)} ({time_us} µs)", b"", 0, (), at, False)
         case ["conflict"]:

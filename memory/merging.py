@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .commands import EMPTY_JSON, json_object, json_text
+from .fields import EMPTY_JSON, json_object, json_text
 from .limits import PROVENANCE_LIMIT
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
-from .lifecycle import strength_ppm
+from .lifecycle import Weighed, strength_ppm
 from .record import CANDIDATE, PPM, VERIFIED, Record
 
 RELEVANCE_WEIGHT: Final = 0.5
@@ -16,12 +16,15 @@ TRUST_WEIGHT: Final = 0.35
 _DECIMALS: Final = 9  # far below any meaningful difference, far above what processors may differ by
 
 
+_Id = TypeVar("_Id", bytes, str)
+
+
 def is_recallable(record: Record) -> bool:
     """Whether a record's trust allows it in a recall at all."""
     return record.trust in (CANDIDATE, VERIFIED)
 
 
-def rank(record: Record, relevance: float, now_us: int) -> float:
+def rank(record: Weighed, relevance: float, now_us: int) -> float:
     """The rank of a record whose relevance to the query is between 0 and 1; the higher, the earlier."""
     strength = strength_ppm(record, now_us) / PPM
     confidence = record.confidence_ppm / PPM
@@ -35,8 +38,11 @@ def rank(record: Record, relevance: float, now_us: int) -> float:
     return round(score, _DECIMALS)
 
 
-def order(score: float, id: bytes) -> tuple[float, bytes]:
-    """The sort key of a hit: best score first, ties by id, so that every node gives the same list."""
+def order(score: float, id: _Id) -> tuple[float, _Id]:
+    """The sort key of a hit: best score first, ties by id, so that every node gives the same list.
+
+    Ids all as bytes, or all as hex digits of one case.
+    """
     return (-score, id)
 
 

@@ -35,9 +35,11 @@ class Record(NamedTuple):
     provenance, reason. `metadata` and `detail` are JSON objects; `source` names the episode that stated the value,
     `reason` is what the last reviewer said. `value_digest` is the keyed digest of the canonical value.
 
-    `sources` digests every episode (or else author) that stated the value; `principals` the authenticated authors among
-    its supporters; `corroborators` and `contradictors` who has used that verb on it (the latter with the evidence, 32
-    bytes). `author` is the hex key of who wrote the value, empty for an anonymous writer.
+    `sources` digests every episode (or else author) that stated the value; `principals` the signing or vouched-for
+    authors among its supporters; `authenticated` names those of them that count towards verification: by key (32 bytes)
+    an enrolled one, by digest one that was vouched for. `corroborators` and `contradictors` are who has used that verb
+    on it (the latter with the evidence, 32 bytes). `author` is the hex key of who wrote the value, empty for an
+    anonymous writer.
 
     `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open
     end. `cause` names the event that made this version.
@@ -62,6 +64,7 @@ class Record(NamedTuple):
     support: int
     sources: tuple[bytes, ...]
     principals: tuple[bytes, ...]
+    authenticated: tuple[bytes, ...]
     corroborators: tuple[bytes, ...]
     contradictors: tuple[bytes, ...]
     author: str

@@ -18,10 +18,31 @@ FUTURE_TIME: Final = "future_time"
 PAST_EPOCH: Final = "past_epoch"
 NOTES_FULL: Final = "notes_full"
 SETTINGS_FULL: Final = "settings_full"
+STRANGER: Final = "stranger"
+KNOWN_KEY: Final = "known_key"
+FIRST_ADMINISTRATOR: Final = "first_administrator"
+LAST_ADMINISTRATOR: Final = "last_administrator"
+BROADER_GRANT: Final = "broader_grant"
+GRANTS_FULL: Final = "grants_full"
+WRONG_PROOF: Final = "wrong_proof"
+UNKNOWN_VALUE: Final = "unknown_value"
+VALUE_IS_KEY: Final = "value_is_key"
+OVERTAKEN: Final = "overtaken"
+RECEIPT_STRANGER: Final = "receipt_stranger"
+RECEIPT_FORGED: Final = "receipt_forged"
+RECEIPT_EXPIRED: Final = "receipt_expired"
+RECEIPT_EMPTY: Final = "receipt_empty"
+RECEIPT_OTHER_CLAIM: Final = "receipt_other_claim"
+RECEIPT_OTHER_SCOPE: Final = "receipt_other_scope"
+RECEIPT_SPENT: Final = "receipt_spent"
+LATTICE_CYCLE: Final = "lattice_cycle"
 MALFORMED: Final = "malformed"
 ID_TOO_OLD: Final = "id_too_old"
 ID_TOO_FAR_AHEAD: Final = "id_too_far_ahead"
 ID_NOT_A_TIME: Final = "id_not_a_time"
+
+UNLOGGED: Final = frozenset({NOT_GRANTED})
+"""Refusals that leave nothing in history: what was not granted is for the operator's own log (PROTOCOL § 6)."""
 
 REASONS: Final = {
     REJECTED_VALUE: "this value was rejected for this key; only a reviewer can revoke that",
@@ -30,7 +51,7 @@ REASONS: Final = {
     RESERVED_KEY: "this predicate or scope is kept for the product's own records",
     OTHER_KIND: "the key is held by a record of another kind",
     CONTENDERS_FULL: "too many values wait beside the verified one; a reviewer has to decide first",
-    NOT_GRANTED: "the author does not hold the right that this needs",
+    NOT_GRANTED: "the author does not hold the right that this needs there, whether or not such a record is held",
     NOT_YOURS: "the record is verified and the author is none of the principals that support it",
     UNKNOWN_RECORD: "no record of that id is held",
     STANDING_REJECTION: "the record is rejected; a rejection is not promoted away, corroborated or amended",
@@ -38,6 +59,24 @@ REASONS: Final = {
     PAST_EPOCH: "the command was made by a leader of another epoch",
     NOTES_FULL: "metadata or detail would grow over its limit",
     SETTINGS_FULL: "too many declarations",
+    STRANGER: "no principal of that key is enrolled",
+    KNOWN_KEY: "the key is or was that of a principal already",
+    FIRST_ADMINISTRATOR: "the first principal must hold the admin right in every scope, or nobody could enroll another",
+    LAST_ADMINISTRATOR: "nobody would be left who holds the admin right in every scope",
+    BROADER_GRANT: "a broader pattern gives the right in these scopes as well; take it there",
+    GRANTS_FULL: "the principal would hold rights in too many patterns",
+    WRONG_PROOF: "the new key did not sign the rotation",
+    UNKNOWN_VALUE: "no value of that digest is held or contends under that key",
+    VALUE_IS_KEY: "the value is part of this record's key: reject it, and write the other one",
+    OVERTAKEN: "this is not the last event about the record; undo the later ones first",
+    RECEIPT_STRANGER: "the receipt is signed by no key that may attest here",
+    RECEIPT_FORGED: "the receipt, or a run that it rests on, is not signed by the key that it names",
+    RECEIPT_EXPIRED: "the receipt has expired, or was issued in the future",
+    RECEIPT_EMPTY: "the receipt rests on no run that came to its verdict, or passes what a run failed",
+    RECEIPT_OTHER_CLAIM: "the receipt is about another subject, predicate or text",
+    RECEIPT_OTHER_SCOPE: "the receipt is about another scope",
+    RECEIPT_SPENT: "the receipt was used before",
+    LATTICE_CYCLE: "a scope would lie within itself, or within too many others",
     MALFORMED: "the body of the command is not what its kind asks for",
     ID_TOO_OLD: "the command id is older than the window that remembers ids",
     ID_TOO_FAR_AHEAD: "the command id is more than five minutes ahead of the log",

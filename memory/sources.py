@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .context import REVIEW, Context, Digester
+from .keys import normal_name
 from .limits import SOURCES_LIMIT
 from .record import VERIFIED, Record
 
@@ -13,6 +15,8 @@ RECALLED: Final = "recall:"  # a source of this form is this memory itself, talk
 
 _AUTHOR: Final = b"author"
 _EPISODE: Final = b"episode"
+_VOUCHED: Final = b"vouched"
+_KEY: Final = re.compile("[0-9a-f]{64}")
 
 
 class Source(NamedTuple):
@@ -22,12 +26,30 @@ class Source(NamedTuple):
     principal: bytes | None
 
 
-def source_of(author: bytes | None, episode: str, digests: Digester) -> Source:
-    """The source of a statement by `author` (None: anonymous) taken from `episode` (empty: from nowhere else)."""
-    principal = None if author is None else _author_digest(digests, author)
+def source_of(author: bytes | None, episode: str, digests: Digester, vouched: str = "") -> Source:
+    """The source of a statement by `author` (None: anonymous) taken from `episode` (empty: from nowhere else).
+
+    `vouched` names who says so in place of the author, who has authenticated them.
+    """
+    if vouched:
+        principal = vouched_digest(digests, vouched)
+    else:
+        principal = None if author is None else _author_digest(digests, author)
     if episode:
         return Source(digests.digest(_EPISODE, episode.encode()), principal)
     return Source(principal or _author_digest(digests, b""), principal)
+
+
+def anonymous_digest(digests: Digester) -> bytes:
+    """What stands for the anonymous author among sources."""
+    return _author_digest(digests, b"")
+
+
+def vouched_digest(digests: Digester, vouched: str) -> bytes:
+    """What stands for somebody who was vouched for: the holder of a key as that key's holder, others by their name."""
+    if _KEY.fullmatch(vouched):
+        return _author_digest(digests, bytes.fromhex(vouched))
+    return digests.digest(_VOUCHED, normal_name(vouched).encode())
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeAlias, Union
 
 from . import digest
+from .principals import Principal
 from .record import ANY_SOURCE, PastVersion, Record, Version
 from .window import Window, first_id
 
@@ -54,6 +55,22 @@ class State(Protocol):
         """Whether that value of that source was forgotten under that id; a row of `ANY_SOURCE` covers every source."""
         ...
 
+    def holds_retraction(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """Whether exactly this retraction is on record, whatever `ANY_SOURCE` says."""
+        ...
+
+    def last_past(self, id: bytes) -> PastVersion | None:
+        """The newest past version under that id: what the last event replaced or removed."""
+        ...
+
+    def principal(self, key: bytes) -> Principal | None:
+        """What is known of the holder of that public key, or None when nothing is."""
+        ...
+
+    def receipt_use(self, receipt: bytes) -> bytes | None:
+        """The id of the record that the receipt of that digest was spent on, or None while it is unspent."""
+        ...
+
     def witnesses(self, id: bytes) -> Iterable[Witness]:
         """Values and sources of all *past versions* under that id (not of the present row, not of contending ones)."""
         ...
@@ -78,14 +95,15 @@ class State(Protocol):
 class Workspace:
     """An overlay over a state: reads fall through to `base`, changes stay here until their owner takes them out.
 
-    `records` maps an id to its new row, or to None when it is gone; `contenders` to all contending rows that are left.
-    `changed_window` and `changed_time_us` are None when nothing touched them. When `changed_window` starts later than
-    the base's, outcomes of ids older than its `start_us` are to be dropped.
+    `records` maps an id to its new row, or to None when it is gone; `contenders` to all contending rows that are left;
+    `rejections` and `retractions` map a row of theirs to whether it stands from now on. `changed_window` and
+    `changed_time_us` are None when nothing touched them. When `changed_window` starts later than the base's, outcomes
+    of ids older than its `start_us` are to be dropped.
     """
 
     __slots__ = (
         "base", "records", "versions", "contenders", "rejections", "retractions", "outcomes", "settings",
-        "changed_window", "changed_time_us",
+        "principals", "receipts", "changed_window", "changed_time_us",
     )  # fmt: skip
 
     def __init__(self, base: State) -> None:
@@ -93,10 +111,12 @@ class Workspace:
         self.records: dict[bytes, Record | None] = {}
         self.versions: list[PastVersion] = []
         self.contenders: dict[bytes, tuple[Record, ...]] = {}
-        self.rejections: set[tuple[bytes, bytes]] = set()
-        self.retractions: set[tuple[bytes, bytes, bytes]] = set()
+        self.rejections: dict[tuple[bytes, bytes], bool] = {}
+        self.retractions: dict[tuple[bytes, bytes, bytes], bool] = {}
         self.outcomes: dict[bytes, PastOutcome] = {}
         self.settings: dict[str, SettingValue] = {}
+        self.principals: dict[bytes, Principal] = {}
+        self.receipts: dict[bytes, bytes] = {}
         self.changed_window: Window | None = None
         self.changed_time_us: int | None = None
 
@@ -118,13 +138,32 @@ class Workspace:
 
     def rejected(self, id: bytes, value_digest: bytes) -> bool:
         """See `State.rejected`."""
-        return (id, value_digest) in self.rejections or self.base.rejected(id, value_digest)
+        stands = self.rejections.get((id, value_digest)) if self.rejections else None
+        return self.base.rejected(id, value_digest) if stands is None else stands
 
     def retracted(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
         """See `State.retracted`."""
-        if self.retractions and _is_retracted(self.retractions, id, value_digest, source_digest):
-            return True
-        return self.base.retracted(id, value_digest, source_digest)
+        if not self.retractions:
+            return self.base.retracted(id, value_digest, source_digest)
+        return any(self.holds_retraction(id, value_digest, source) for source in (source_digest, ANY_SOURCE))
+
+    def holds_retraction(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """See `State.holds_retraction`."""
+        stands = self.retractions.get((id, value_digest, source_digest))
+        return self.base.holds_retraction(id, value_digest, source_digest) if stands is None else stands
+
+    def last_past(self, id: bytes) -> PastVersion | None:
+        """See `State.last_past`."""
+        own = (past for past in reversed(self.versions) if past.record.id == id)
+        return next(own, None) or self.base.last_past(id)
+
+    def principal(self, key: bytes) -> Principal | None:
+        """See `State.principal`."""
+        return self.principals.get(key) or self.base.principal(key)
+
+    def receipt_use(self, receipt: bytes) -> bytes | None:
+        """See `State.receipt_use`."""
+        return self.receipts.get(receipt) or self.base.receipt_use(receipt)
 
     def witnesses(self, id: bytes) -> Iterator[Witness]:
         """See `State.witnesses`."""
@@ -164,6 +203,8 @@ class MemoryState:
         self.retractions: set[tuple[bytes, bytes, bytes]] = set()
         self.outcomes: dict[bytes, PastOutcome] = {}
         self.settings: dict[str, SettingValue] = {}
+        self.principals: dict[bytes, Principal] = {}
+        self.receipts: dict[bytes, bytes] = {}
         self._window = Window()
         self._time_us = 0
         self._buckets = [0] * digest.BUCKETS
@@ -182,7 +223,24 @@ class MemoryState:
 
     def retracted(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
         """See `State.retracted`."""
-        return _is_retracted(self.retractions, id, value_digest, source_digest)
+        return any((id, value_digest, source) in self.retractions for source in (source_digest, ANY_SOURCE))
+
+    def holds_retraction(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """See `State.holds_retraction`."""
+        return (id, value_digest, source_digest) in self.retractions
+
+    def last_past(self, id: bytes) -> PastVersion | None:
+        """See `State.last_past`."""
+        versions = self.versions.get(id)
+        return versions[-1] if versions else None
+
+    def principal(self, key: bytes) -> Principal | None:
+        """See `State.principal`."""
+        return self.principals.get(key)
+
+    def receipt_use(self, receipt: bytes) -> bytes | None:
+        """See `State.receipt_use`."""
+        return self.receipts.get(receipt)
 
     def witnesses(self, id: bytes) -> Iterator[Witness]:
         """See `State.witnesses`."""
@@ -217,16 +275,29 @@ class MemoryState:
         for past in workspace.versions:
             self.versions.setdefault(past.record.id, []).append(past)
             self._toggle(past.record.id, digest.past_digest(past))
-        for rejection in workspace.rejections - self.rejections:
-            self._toggle(rejection[0], digest.rejection_digest(*rejection))
-        for retraction in workspace.retractions - self.retractions:
-            self._toggle(retraction[0], digest.retraction_digest(*retraction))
-        self.rejections |= workspace.rejections
-        self.retractions |= workspace.retractions
+        for rejection, stands in workspace.rejections.items():
+            if stands != (rejection in self.rejections):
+                self.rejections ^= {rejection}
+                self._toggle(rejection[0], digest.rejection_digest(*rejection))
+        for retraction, stands in workspace.retractions.items():
+            if stands != (retraction in self.retractions):
+                self.retractions ^= {retraction}
+                self._toggle(retraction[0], digest.retraction_digest(*retraction))
+        self._apply_trust(workspace)
         self.outcomes.update(workspace.outcomes)
         self.settings.update(workspace.settings)
         self._time_us = workspace.time_us()
         self._move_window(workspace.window())
+
+    def _apply_trust(self, workspace: Workspace) -> None:
+        for key, principal in workspace.principals.items():
+            for row in filter(None, (self.principals.get(key), principal)):
+                self._toggle(key, digest.principal_digest(row))
+            self.principals[key] = principal
+        for receipt, id in workspace.receipts.items():
+            if receipt not in self.receipts:
+                self._toggle(receipt, digest.receipt_digest(receipt, id))
+            self.receipts[receipt] = id
 
     def buckets(self) -> list[bytes]:
         """The digest of each of the 256 buckets, 32 bytes each."""
@@ -260,10 +331,6 @@ class MemoryState:
             first = first_id(window.start_us)
             self.outcomes = {id: outcome for id, outcome in self.outcomes.items() if id >= first}
         self._window = window
-
-
-def _is_retracted(rows: set[tuple[bytes, bytes, bytes]], id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
-    return (id, value_digest, source_digest) in rows or (id, value_digest, ANY_SOURCE) in rows
 
 
 def _witnesses(versions: Iterable[PastVersion], id: bytes) -> Iterator[Witness]:

@@ -20,7 +20,11 @@ from .ports import (
 )  # fmt: skip
 from .rows import record_of, row_of
 
-WAITS: Final = {memory_pb2.WAIT_QUORUM: Wait.QUORUM, memory_pb2.WAIT_ALL: Wait.ALL}
+WAITS: Final = {
+    memory_pb2.WAIT_QUORUM: Wait.QUORUM,
+    memory_pb2.WAIT_ALL: Wait.ALL,
+    memory_pb2.WAIT_COMMIT: Wait.COMMIT,
+}
 WAIT_NUMBERS: Final = {wait: number for number, wait in WAITS.items()}
 
 
@@ -51,15 +55,17 @@ def bare_commands(raw: memory_pb2.Submission) -> list[BareCommand]:
 
 def submit_result_to_wire(request: int, result: SubmitResult, leader: str) -> memory_pb2.SubmitResult:
     """The answer to the submission of that number."""
-    return memory_pb2.SubmitResult(
+    raw = memory_pb2.SubmitResult(
         request=request,
         epoch=result.epoch,
         index=result.index,
         time_us=result.time_us,
-        outcomes=map(_outcome_to_wire, result.outcomes),
         records=map(row_of, result.records),
         leader=leader,
     )
+    for outcome in result.outcomes:
+        _add_outcome(raw, outcome)
+    return raw
 
 
 def submit_result_from_wire(raw: memory_pb2.SubmitResult) -> SubmitResult:
@@ -68,17 +74,16 @@ def submit_result_from_wire(raw: memory_pb2.SubmitResult) -> SubmitResult:
     return SubmitResult(outcomes, tuple(map(record_of, raw.records)), raw.epoch, raw.index, raw.time_us)
 
 
-def _outcome_to_wire(outcome: Outcome) -> memory_pb2.Outcome:
-    """Thousands a second: what is not set is not touched."""
+def _add_outcome(result: memory_pb2.SubmitResult, outcome: Outcome) -> None:
+    """Thousands a second: it is made in its place, and what is not set is not touched."""
     code, rule, reason, record_id, count, ignored, version, repeated = outcome
-    raw = memory_pb2.Outcome(code=code, record_id=record_id, count=count)
+    raw = result.outcomes.add(code=code, record_id=record_id, count=count)
     if rule or reason or ignored:
         raw.rule, raw.reason = rule, reason
         raw.ignored.extend(ignored)
     if repeated:
         raw.repeated_command = True
         raw.version.epoch, raw.version.index, raw.version.place = version
-    return raw
 
 
 def _outcome(raw: memory_pb2.Outcome, epoch: int, index: int, place: int) -> Outcome:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..log.canonical import encode
 from ..log.entry import SALT_BYTES, Envelope
+from ..log.value import value
 from ..memory.context import Context
 from ..memory.machine import Command, Outcome, decide_envelope, outcomes
 from ..memory.record import Record
@@ -25,7 +26,7 @@ from ..replication.messages import Draft
 LAYER_COMMANDS = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Proposal:
     """An envelope whose signature was verified, as it is to be decided. `raw` are its exact bytes."""
 
@@ -40,7 +41,7 @@ class Proposal:
         return None if self.envelope.on_behalf else self.envelope.author
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Decision:
     """What an envelope came to: the entry to be at `index`, its outcomes, and the records they are about."""
 

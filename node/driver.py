@@ -21,13 +21,23 @@ Handlers = Mapping[type[Any], Callable[[Any], None]]
 
 
 class Driver:
-    """Owns the replica and its timer. `fatal` hears of anything that the core raises: an exception there is a bug."""
+    """Owns the replica and its timer. `fatal` hears of anything that the core raises: an exception there is a bug.
+    `settled` is called when all that an input led to is carried out.
+    """
 
-    def __init__(self, replica: Replica, clock: Clock, handlers: Handlers, fatal: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        clock: Clock,
+        handlers: Handlers,
+        fatal: Callable[[str], None],
+        settled: Callable[[], None] = lambda: None,
+    ) -> None:
         self.replica = replica
         self._clock = clock
         self._handlers = handlers
         self._fatal = fatal
+        self._settled = settled
         self._loop = asyncio.get_running_loop()
         self._inputs: deque[Input] = deque()
         self._stepping = False
@@ -44,6 +54,7 @@ class Driver:
         try:
             while self._inputs and not self._stopped:
                 self._take(self._inputs.popleft())
+            self._settled()
         except Exception as error:  # noqa: BLE001 (the core never raises: whatever this is, it is a bug)
             self._stopped = True
             self._fatal(f"the replication core failed: {error!r}")

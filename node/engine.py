@@ -22,6 +22,7 @@ from ..security.digests import DigestKey
 from .admission import Bounds
 from .decider import Proposal
 from .driver import Driver, Handlers
+from .folding import FoldPort, FoldSchedule
 from .identity import DataDirectory
 from .members import Members
 from .metrics import Metrics
@@ -80,12 +81,13 @@ class Engine:
         self._counts = CommandCount()
         self._border = Border(identity.cluster_id, settings.limits)
         self._room = True
+        self._writes_under_way = 0
         self._leader: str | None = None
         self.replica = self._replica(opened, entropy)
         self._readers = Readers(opened.projection, settings.limits.reader_threads)
         self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
         self.rounds = Rounds(self._bounds(), clock, metrics, self._rounds_port(opened))
-        reads_port = ReadsPort(self._me, self.age_us, members.name, port.fatal)
+        reads_port = ReadsPort(self._me, self.age_us, members.name, self._look_at_fold, port.fatal)
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
         self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
@@ -93,7 +95,8 @@ class Engine:
             opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.fatal),
             metrics.apply_seconds.observe, clock,
         )  # fmt: skip
-        self.driver = Driver(self.replica, clock, self._handlers(), port.fatal)
+        self._schedule = FoldSchedule(self._fold_port())
+        self.driver = Driver(self.replica, clock, self._handlers(), port.fatal, self._schedule.look)
         self.rounds.driver = self.reads.driver = self.driver
 
     # --- assembly ---
@@ -116,6 +119,12 @@ class Engine:
         return RoundsPort(
             opened.projection, self._on_applier, self._context, self._lags, self._voter_matches,
             self._port.fatal,
+        )  # fmt: skip
+
+    def _fold_port(self) -> FoldPort:
+        return FoldPort(
+            self._applier.apply, self._is_fold_awaited, lambda: self._writes_under_way > 0 and not self.rounds.serves,
+            lambda index: self._counts.between(self.replica.kernel.applied_index, index),
         )  # fmt: skip
 
     def _on_applier(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
@@ -237,6 +246,7 @@ class Engine:
         self._transport.send(send.to, send.message)
 
     def _on_persist(self, persist: m.Persist) -> None:
+        self._writes_under_way += 1
         self._writer.put(persist)
         if persist.entries or persist.cut_after is not None:
             self._recent.extend(persist.cut_after, persist.entries)
@@ -248,18 +258,31 @@ class Engine:
             self._border = Border(self._border.cluster_id, self._border.limits, self._members.keys)
 
     def _on_written(self, tokens: Sequence[int]) -> None:
+        self._writes_under_way -= len(tokens)
         for token in tokens:
             self.driver.step(m.Persisted(token))
+        self._schedule.look()
 
     def _on_full(self) -> None:
         _log.warning("the disk is full: this node steps down and stays readable")
         self._room = False
         self._writer.reopen()
+        self._writes_under_way = 0
         self.driver.step(m.DiskFull(True))
+        self._schedule.look()
 
     def _on_apply(self, apply: m.Apply) -> None:
-        self._applier.apply(apply.commit_index)
         self.rounds.on_committed(apply.commit_index)
+        self._schedule.committed(apply.commit_index)
+
+    def _look_at_fold(self) -> None:
+        self._schedule.look()
+
+    def _is_fold_awaited(self) -> bool:
+        """Whether callers, reads or the beginning of an epoch wait for what is committed to be folded."""
+        leadership = self.replica.leadership
+        is_opening = leadership is not None and not leadership.serves
+        return is_opening or self.rounds.waits_for_fold or self.replica.reads.is_waiting or self.reads.waits_for_fold
 
     def _on_folded(self, index: int, epoch: int) -> None:
         self.driver.step(m.Applied(index))
@@ -323,15 +346,15 @@ class Engine:
 
     def _lags(self) -> bool:
         """Whether the fold is too far behind, here or on so many live voters that fewer than W keep up."""
-        status = self.replica.status()
-        if status.configuration is None:
+        kernel, limit = self.replica.kernel, self._settings.limits.apply_lag_commands
+        if kernel.configuration is None:
             return False
-        limit, commit = self._settings.limits.apply_lag_commands, status.commit_index
-        if self._counts.between(status.applied_index, commit) > limit:
+        commit, applied = kernel.commit_index, kernel.applied_index
+        if self._counts.between(applied, commit) > limit:
             return True
-        live = self._members.live(self._clock.elapsed_us(), self.replica.kernel.acceptor.ttl_us)
+        live = self._members.live(self._clock.elapsed_us(), kernel.acceptor.ttl_us)
+        followers = self.replica.follower_applied()
         lags = [
-            self._counts.between(status.follower_applied.get(voter, status.applied_index), commit)
-            for voter in status.configuration.voters & live
+            self._counts.between(followers.get(voter, applied), commit) for voter in kernel.configuration.voters & live
         ]
-        return sum(lag <= limit for lag in lags) < min(len(lags), status.configuration.write_quorum)
+        return sum(lag <= limit for lag in lags) < min(len(lags), kernel.configuration.write_quorum)

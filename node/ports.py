@@ -7,25 +7,31 @@ lengths, not moments, because the clocks of two machines have nothing in common.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from ..log.configuration import Configuration
 from ..log.entry import ORIGIN, Position
+from ..log.value import value
 from ..memory.machine import Outcome
 from ..memory.record import Record
 from ..replication.messages import Message, ReadMode
 
 
 class Wait(StrEnum):
-    """When a write is answered: once its write quorum holds it, or once every voting member does."""
+    """When a write is answered.
 
+    `COMMIT`: once its write quorum holds it; for callers whose reads wait for the fold by themselves (session, strong,
+    quorum). `QUORUM`: once it is folded at the leader too. `ALL`: once, beside that, every voting member holds it.
+    """
+
+    COMMIT = "commit"
     QUORUM = "quorum"
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Submission:
     """A signed envelope with its bodies (16 bytes of salt, then the content), in the order of its commands."""
 
@@ -36,7 +42,7 @@ class Submission:
     wait: Wait = Wait.QUORUM
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class BareCommand:
     """A command that came without a principal: the node salts the content and signs on its behalf."""
 
@@ -45,7 +51,7 @@ class BareCommand:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SubmitResult:
     """One outcome a command, in order, of the entry `(epoch, index)`; committed, and applied at the leader.
 
@@ -74,7 +80,7 @@ class Verb(StrEnum):
     DIGEST = "digest"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadRequest:
     """A query and how fresh its answer must be. `args` are the query's own arguments by name, see `queries.py`.
 
@@ -92,7 +98,7 @@ class ReadRequest:
     forwarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadReply:
     """An answer, the position `(epoch, index)` it holds at, the one `now_us` it was judged by, and the scopes searched.
 
@@ -108,7 +114,7 @@ class ReadReply:
     age_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class HelloReply:
     """Who a node is, as it says itself when another one asks at an endpoint (PROTOCOL § 10).
 
@@ -127,7 +133,7 @@ class HelloReply:
     configuration: Configuration | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class KeyRequest:
     """A member without the digest key asks another for it. `signature` is by its node key over `signed_bytes`."""
 
@@ -141,7 +147,7 @@ class KeyRequest:
         return b"veridical/keys/1\0" + f"{self.node_id}\0{self.cluster_id}\0{self.wall_us}".encode()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MemberStatus:
     """A member of the configuration as this node sees it; `match_index` and `applied_index` are for leaders."""
 
@@ -154,7 +160,7 @@ class MemberStatus:
     last_contact_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class NodeStatus:
     """A node as it sees itself. `condition` is empty, or says why it does not serve (damaged, joining, ...)."""
 

@@ -96,12 +96,13 @@ class Freshness:
 class ReadsPort:
     """What reads ask of the node: who it is, the age of its state (0 while it serves as leader), and a member's name.
 
-    `damaged` hears that the projection cannot be read.
+    `awaited` hears that a read waits for the fold, `damaged` that the projection cannot be read.
     """
 
     member: str
     age_us: Callable[[], int | None]
     name: Callable[[str], str]
+    awaited: Callable[[], None]
     damaged: Callable[[str], None]
 
 
@@ -132,6 +133,11 @@ class Reads:
         for future in [*self._barriers.values(), *(future for _, future in self._positions)]:
             if not future.done():
                 future.set_exception(Unavailable(reason))
+
+    @property
+    def waits_for_fold(self) -> bool:
+        """Whether a read that another node sent here waits for its position."""
+        return bool(self._positions)
 
     async def read(self, request: ReadRequest) -> ReadReply:
         """The answer, or `Unavailable`, `Invalid`, `Retry` (too many reads wait)."""
@@ -207,6 +213,7 @@ class Reads:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._positions.append((position, future))
+        self._port.awaited()
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):
                 await future

@@ -1,7 +1,8 @@
 """Rounds of writing at the leader: what waits is decided, proposed, committed, applied and answered.
 
 One round at a time is decided and replicated; the next one fills meanwhile. A caller is answered once its entry is
-applied here. When leadership ends, what was proposed ends as *outcome unknown*, what only waited may be sent elsewhere.
+committed or, as it wishes, once it is also folded here or held by every voter. When leadership ends,
+what was proposed ends as *outcome unknown*, what only waited may be sent elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from ..log.value import value
 from ..memory.errors import NotLeader, OutcomeUnknown
 from ..memory.machine import Context
 from ..projection.projection import Projection
@@ -37,7 +39,7 @@ class Waiting:
     proposed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Answer:
     """A submission that stands in the log at `index`, and what its caller will hear."""
 
@@ -55,7 +57,7 @@ class Desk:
     decider: Decider | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RoundsPort:
     """What rounds ask of the node.
 
@@ -90,7 +92,8 @@ class Rounds:
         self._proposing: dict[int, list[Answer]] = {}
         self._round_last: int | None = None
         self._round_began_us = 0
-        self._unanswered: deque[Answer] = deque()
+        self._uncommitted: deque[Answer] = deque()
+        self._unapplied: deque[Answer] = deque()
         self._unmatched: list[Answer] = []
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -101,6 +104,11 @@ class Rounds:
     def serves(self) -> bool:
         """Whether this node leads and may decide."""
         return self._epoch is not None
+
+    @property
+    def waits_for_fold(self) -> bool:
+        """Whether a caller waits for what is committed to be folded here."""
+        return bool(self._unapplied)
 
     def submit(self, proposal: Proposal, wait: Wait) -> Waiting:
         """Let a verified envelope wait for its round. Its future ends in a result, `NotLeader` or `OutcomeUnknown`."""
@@ -135,8 +143,9 @@ class Rounds:
         """Leadership has ended: what was proposed is unknown, what waits was never tried."""
         self._epoch, self._desk, self._round_last = None, None, None
         proposing = [answer for round in self._proposing.values() for answer in round]
-        lost = [*self._unanswered, *self._unmatched, *proposing]
-        self._unanswered.clear()
+        lost = [*self._unapplied, *self._unmatched, *self._uncommitted, *proposing]
+        self._uncommitted.clear()
+        self._unapplied.clear()
         self._unmatched.clear()
         self._proposing.clear()
         for answer in lost:
@@ -239,7 +248,7 @@ class Rounds:
         round = self._proposing.pop(accepted.token, None)
         if round is not None:
             self._round_last = accepted.last
-            self._unanswered.extend(round)
+            self._uncommitted.extend(round)
 
     def on_declined(self, declined: Declined) -> None:
         """The round left no trace: it was decided on what is not the end of the log, or must wait for a transfer.
@@ -259,6 +268,13 @@ class Rounds:
 
     def on_committed(self, commit_index: int) -> None:
         """Everything up to `commit_index` is committed; if that ends the round, the next one may begin."""
+        while self._uncommitted and self._uncommitted[0].index <= commit_index:
+            answer = self._uncommitted.popleft()
+            if answer.waiting.wait is Wait.COMMIT:
+                self._succeed(answer)
+            else:
+                self._unapplied.append(answer)
+        self._note_quiet()
         if self._round_last is not None and commit_index >= self._round_last:
             now_us = self._clock.elapsed_us()
             self._round_last = None
@@ -268,9 +284,8 @@ class Rounds:
 
     def on_applied(self, index: int) -> None:
         """Everything up to `index` is applied here: answer who waited for that."""
-        unanswered = self._unanswered
-        while unanswered and unanswered[0].index <= index:
-            answer = unanswered.popleft()
+        while self._unapplied and self._unapplied[0].index <= index:
+            answer = self._unapplied.popleft()
             if answer.waiting.wait is Wait.ALL:
                 self._unmatched.append(answer)
             else:
@@ -280,7 +295,7 @@ class Rounds:
         self.pump()
 
     def _note_quiet(self) -> None:
-        if self._deciding is None and not self._proposing and not self._unanswered:
+        if self._deciding is None and not (self._proposing or self._uncommitted or self._unapplied):
             self._quiet.set()
 
     def on_matched(self) -> None:

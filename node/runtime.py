@@ -87,6 +87,7 @@ class Node:
         self._condition = "starting"
         self._dead = ""
         self._draining = False
+        self._closed = False
         self._stopped = False
         self._opening: asyncio.Future[Opened] | None = None
         self._opened: Opened | None = None
@@ -111,10 +112,7 @@ class Node:
         for task in self._tasks:
             task.cancel()
         engine, opened = self._engine, await self._whatever_was_opened()
-        if engine is not None:
-            engine.lose("the node stops")
-            self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
-            self._wake()
+        self._lose("the node stops")
         ended = engine is None or await asyncio.to_thread(engine.stop, DEAD_WAIT_S if self._dead else STOP_WAIT_S)
         await self._transport.close()
         if not ended:
@@ -133,16 +131,53 @@ class Node:
             return None
 
     async def drain(self, timeout_us: int) -> None:
-        """Turn unready, hand leadership over, wait for what is under way. `stop` comes afterwards."""
+        """Turn unready, hand leadership over, wait for what is under way. `stop` comes afterwards.
+
+        As soon as no other voter answers, nobody is waited for: callers are told, and this node takes part no more.
+        """
         self._draining = True
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):
-                while self._role.role is Role.LEADER and (reason := await self.transfer()):
-                    self._log.warning("leadership cannot be handed over", reason=reason)
-                    await asyncio.sleep(REROUTE_PAUSE_S)
+                if not await self._handed_over():
+                    self._close_alone()
                 await self._gate.empty.wait()
         except TimeoutError:
             self._log.warning("drained incompletely", commands=self._gate.commands)
+
+    async def _handed_over(self) -> bool:
+        """Returns once another node leads, or none can."""
+        while self._role.leader in (None, self.node_id):
+            if not self._may_be_succeeded():
+                return False
+            if self._role.role is not Role.LEADER:
+                await self._other_leader(self._role)
+            elif reason := await self.transfer():
+                self._log.warning("leadership cannot be handed over", reason=reason)
+                await asyncio.sleep(REROUTE_PAUSE_S)
+        return True
+
+    def _may_be_succeeded(self) -> bool:
+        """Whether another voter answers, and enough of them do for an election."""
+        configuration = self._members.configuration
+        if configuration is None:
+            return False
+        voters = self._live() & configuration.voters
+        return bool(voters - {self.node_id}) and len(voters) >= configuration.recovery_quorum
+
+    def _close_alone(self) -> None:
+        """Take nobody in any more. A node that is a quorum by itself still answers those that it has in hand."""
+        self._log.warning("no other node can take over", commands=self._gate.commands)
+        self._closed = True
+        configuration = self._members.configuration
+        if configuration is None or configuration.voters != frozenset({self.node_id}):
+            self._condition, self._stopped = self._condition or "draining", True
+            self._lose("no other node can take over")
+
+    def _lose(self, reason: str) -> None:
+        if self._engine is not None:
+            self._engine.lose(reason)
+        self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
+        self._wake()
 
     async def _begin(self) -> None:
         try:
@@ -332,6 +367,8 @@ class Node:
             self._gate.leave(commands, size)
 
     def _enter(self, commands: int, size: int) -> None:
+        if self._closed:
+            raise Unavailable("draining", self._silent())
         engine = self._engine
         try:
             self._gate.enter(commands, size, engine.rounds.admission.retry_hint_s() if engine else REROUTE_PAUSE_S)
@@ -349,9 +386,11 @@ class Node:
 
     def _silent(self) -> tuple[str, ...]:
         """Members that have not spoken for an election timeout, by name."""
-        within_us = self._settings.timings.lease_ttl_ms * MILLISECOND_US
-        live = self._members.live(self._clock.elapsed_us(), within_us)
+        live = self._live()
         return tuple(member.name for member in self._members.all if member.id not in live)
+
+    def _live(self) -> frozenset[str]:
+        return self._members.live(self._clock.elapsed_us(), self._settings.timings.lease_ttl_ms * MILLISECOND_US)
 
     async def _routed(self, submission: Submission, path: _Path, relayed: bool) -> SubmitResult:
         while True:

@@ -253,7 +253,9 @@ class Applier:
     """The applier thread: folds committed entries into the projection, a transaction at a time.
 
     It also lends itself to the decider, which reads what the fold has just written: the pages are warm, the records are
-    in memory, and on a machine with few processors two threads would only wait for each other.
+    in memory, and on a machine with few processors two threads would only wait for each other. A decision goes before
+    the next transaction: callers wait for it, and the fold has time while the round is replicated. Should the fold fall
+    behind for good, no round begins (`Limits.apply_lag_commands`).
     """
 
     def __init__(
@@ -272,7 +274,9 @@ class Applier:
         self._observe = observe
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[int | _Work | None] = SimpleQueue()
+        self._works: deque[_Work] = deque()
+        self._target = 0
+        self._wake: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
         self._applied = projection.applied.index
         self._thread = threading.Thread(target=self._run, name="applier", daemon=True)
@@ -280,10 +284,11 @@ class Applier:
 
     def apply(self, commit_index: int) -> None:
         """Fold everything up to `commit_index`, which is durable."""
-        self._queue.put(commit_index)
+        self._target = max(self._target, commit_index)
+        self._wake.put(None)
 
     def call(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Do `work` on the thread that folds, after what it was asked for before: nothing is folded meanwhile.
+        """Do `work` on the thread that folds, after the transaction under way: nothing is folded meanwhile.
 
         Cancelled when the thread ends first.
         """
@@ -291,32 +296,32 @@ class Applier:
         if self._stopping:
             future.cancel()
         else:
-            self._queue.put(_Work(work, future))
+            self._works.append(_Work(work, future))
+            self._wake.put(None)
         return future
 
     def stop(self, wait_s: float) -> bool:
         """End the thread after the transaction under way; whether it did in time. Blocks."""
         self._stopping = True
-        self._queue.put(None)
+        self._wake.put(None)
         self._thread.join(wait_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
-            while (item := self._queue.get()) is not None:
-                if isinstance(item, int):
-                    self._fold_to(item)
-                else:
-                    self._do(item)
+            while not self._stopping:
+                self._wake.get()
+                if self._works:
+                    self._do(self._works.popleft())
+                elif self._applied < self._target:
+                    self._fold_once(self._target)
         except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
         self._cancel_rest()
 
     def _cancel_rest(self) -> None:
-        while not self._queue.empty():
-            item = self._queue.get()
-            if isinstance(item, _Work):
-                post(self._loop, item.future.cancel)
+        while self._works:
+            post(self._loop, self._works.popleft().future.cancel)
 
     def _do(self, item: _Work) -> None:
         try:
@@ -326,15 +331,16 @@ class Applier:
         else:
             post(self._loop, _set_result, item.future, result)
 
-    def _fold_to(self, target: int) -> None:
-        while self._applied < target and not self._stopping:
-            entries = self._entries(self._applied + 1, target)
-            began_us = self._clock.elapsed_us()
-            if not self._fold(entries):
-                continue
+    def _fold_once(self, target: int) -> None:
+        """One transaction towards `target`; if it takes more, they come after what else waits by then."""
+        entries = self._entries(self._applied + 1, target)
+        began_us = self._clock.elapsed_us()
+        if self._fold(entries):
             self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
             self._applied = entries[-1].index
             post(self._loop, self._port.applied, entries[-1].index, entries[-1].epoch)
+        if self._applied < target:
+            self._wake.put(None)
 
     def _fold(self, entries: Sequence[Entry]) -> bool:
         """Whether there was room; where there is none this node stays readable, and tries again in a while."""

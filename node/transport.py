@@ -35,6 +35,9 @@ OUTBOX_BYTES_LIMIT: Final = 32 << 20
 PARCEL_BYTES_LIMIT: Final = 1 << 20
 MESSAGE_WEIGHT_BYTES: Final = 128
 GREETING_TIMEOUT_S: Final = 2.0
+LAST_CALLS_S: Final = 1.0
+"""Calls that still wait for a connection on a channel that was replaced get so long to end by themselves."""
+
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_LAST_S: Final = 1.0
 SECOND_US: Final = 1_000_000
@@ -120,11 +123,14 @@ class Peer:
         self.endpoint = endpoint
         self._me = me
         self._member = member
+        self._credentials = credentials
         self._jitter = jitter
         self._outbox = Outbox()
         self._hurry = asyncio.Event()
+        self._patience: asyncio.Timeout | None = None
         self._submissions: SubmissionStream | None = None
         self.channel = open_channel(endpoint, credentials)
+        self._closing: set[asyncio.Task[None]] = set()
         self._task = asyncio.get_running_loop().create_task(self._stay_connected())
 
     def send(self, message: Message) -> None:
@@ -132,8 +138,13 @@ class Peer:
         self._outbox.put(message)
 
     def hurry(self) -> None:
-        """The peer was heard from: there is no need to wait before the next attempt to reach it."""
+        """The peer was heard from: do not pause before the next attempt to reach it, nor wait for an earlier dial."""
         self._hurry.set()
+        patience = self._patience
+        if patience is None or patience.expired():
+            return
+        if self.channel.get_state() is grpc.ChannelConnectivity.CONNECTING:
+            patience.reschedule(asyncio.get_running_loop().time())
 
     def submissions(self) -> SubmissionStream:
         """The open stream for relayed submissions, opened anew when it broke."""
@@ -148,30 +159,43 @@ class Peer:
         if self._submissions is not None:
             await self._submissions.close()
         await self.channel.close()
+        await asyncio.gather(*self._closing)
 
     async def _stay_connected(self) -> None:
         backoff_s = BACKOFF_FIRST_S
         while True:
             started = asyncio.get_running_loop().time()
+            self._hurry.clear()
+            self._renew_channel()
             reason = await self._connect_once()
             self._outbox.clear()
             if asyncio.get_running_loop().time() - started > BACKOFF_LAST_S:
                 backoff_s = BACKOFF_FIRST_S
             _log.debug("peer stream ended", peer=self._member, endpoint=self.endpoint, reason=reason)
-            self._hurry.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(backoff_s * (0.5 + self._jitter.random())):
                     await self._hurry.wait()
             backoff_s = min(2 * backoff_s, BACKOFF_LAST_S)
+
+    def _renew_channel(self) -> None:
+        """Replace a channel that failed: gRPC waits by itself before it dials again, and cannot be hurried."""
+        if self.channel.get_state() in (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE):
+            return
+        channel, submissions = self.channel, self._submissions
+        self.channel, self._submissions = open_channel(self.endpoint, self._credentials), None
+        task = asyncio.get_running_loop().create_task(_closed(channel, submissions))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _connect_once(self) -> str:
         """Dial, greet, and send until it breaks; says why it did."""
         stub: replication_pb2_grpc.ReplicationAsyncStub = replication_pb2_grpc.ReplicationStub(self.channel)
         stream = stub.Exchange()
         try:
-            async with asyncio.timeout(GREETING_TIMEOUT_S):
+            async with asyncio.timeout(GREETING_TIMEOUT_S) as self._patience:
                 await stream.write(replication_pb2.Parcel(greeting=self._greeting()))
                 answer = await stream.read()
+            self._patience = None
             if not isinstance(answer, replication_pb2.Parcel) or answer.greeting.node != self._member:
                 return f"no greeting from {self._member}"
             _log.info("peer connected", peer=self._member, endpoint=self.endpoint)
@@ -181,6 +205,7 @@ class Peer:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             return str(error)
         finally:
+            self._patience = None
             stream.cancel()
 
     async def _send_until_broken(self, stream: ParcelStream) -> str:
@@ -317,6 +342,12 @@ class GrpcTransport:
             task = asyncio.get_running_loop().create_task(peer.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+async def _closed(channel: grpc.aio.Channel, submissions: SubmissionStream | None) -> None:
+    if submissions is not None:
+        await submissions.close()
+    await channel.close(LAST_CALLS_S)
 
 
 async def _answered(who: str, call: Callable[[], Awaitable[Answer]]) -> Answer:

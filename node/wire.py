@@ -219,11 +219,13 @@ def _prepare_to_wire(m: Prepare) -> wire.Prepare:
         epoch=m.epoch,
         candidate=_holder_to_wire(m.candidate),
         configuration=configuration_to_wire(m.configuration),
+        released_epoch=m.released_epoch,
     )
 
 
 def _prepare(raw: wire.Prepare) -> Prepare:
-    return Prepare(raw.request, raw.epoch, _holder(raw.candidate), configuration_from_wire(raw.configuration))
+    configuration = configuration_from_wire(raw.configuration)
+    return Prepare(raw.request, raw.epoch, _holder(raw.candidate), configuration, raw.released_epoch)
 
 
 def _grant_to_wire(m: Grant) -> wire.Grant:
@@ -305,6 +307,7 @@ def _appended_to_wire(m: Appended) -> wire.Appended:
         commit_index=m.commit_index,
         applied_index=m.applied_index,
         stamp_us=m.stamp_us,
+        counts=m.counts,
     )
 
 
@@ -318,6 +321,7 @@ def _appended(raw: wire.Appended) -> Appended:
         raw.commit_index,
         raw.applied_index,
         raw.stamp_us,
+        raw.counts,
     )
 
 

@@ -8,51 +8,64 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 from ..log.entry import Entry
-from ..memory.digest import BUCKETS, DIGEST_BYTES, bucket, contender_digest, rejection_digest, retraction_digest
+from ..memory.digest import (
+    DIGEST_BYTES,
+    bucket,
+    contender_digest,
+    receipt_digest,
+    rejection_digest,
+    retraction_digest,
+)
 from ..memory.record import VERIFIED, PastVersion, Record
 from ..memory.state import Workspace
 from ..memory.window import first_id
 from . import schema
 from .fulltext import WordChanges
-from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past
+from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past, stored_principal
 from .scopes import ScopeNumbers
 from .sqlite import write_rows
-from .state import STANDING, StoredState
+from .state import STANDING, HotState
 
 Row = tuple[Any, ...]
-
-BUCKETS_ONE_BY_ONE_LIMIT: Final = 16
 
 
 class Fold:
     """The rows that one workspace leads to, and how they change counts and buckets."""
 
-    def __init__(self, workspace: Workspace, state: StoredState, scopes: ScopeNumbers) -> None:
+    def __init__(self, workspace: Workspace, state: HotState, scopes: ScopeNumbers) -> None:
         standing = state.standing()
         self._workspace = workspace
         self._state = state
         self._scopes = scopes
         self._searchable_before = standing.searchable
         self._next_number = standing.next_number
-        self._bucket_changes = [0] * BUCKETS
+        self._bucket_changes: dict[int, int] = {}
         self._records: list[Row] = []
         self._contents: list[Row] = []
         self._dropped: list[Row] = []
         self._words = WordChanges()
-        self.present: dict[bytes, Held | None] = {}
+        self.present: dict[bytes, Held] = {}
+        self.gone: list[bytes] = []
+        self.buckets = state.bucket_digests()
 
     def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
         """Write everything, inside the caller's transaction, as the state after `last`; returns where that stands."""
+        held = self._state.held
         for id, record in self._workspace.records.items():
-            self._take(id, record)
+            before = held(id)
+            if before is None and record is not None:
+                self._add(record)
+            else:
+                self._take(id, before, record)
         self._write_records(connection)
         self._words.write(connection)
         self._write_pasts(connection)
         self._write_contenders(connection)
         self._write_ledgers(connection)
+        self._write_principals(connection)
         self._write_commands(connection)
         write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
         self._write_buckets(connection)
@@ -60,15 +73,16 @@ class Fold:
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    def _take(self, id: bytes, record: Record | None) -> None:
-        before = self._state.held(id)
+    def _take(self, id: bytes, before: Held | None, record: Record | None) -> None:
         if before is not None and (record is None or record.created_at_us != before.record.created_at_us):
             self._take_out(before)
             before = None
-        if record is not None:
-            self._put_in(record, before)
+        if record is None:
+            self.gone.append(id)
+        elif before is None:
+            self._add(record)
         else:
-            self.present[id] = None
+            self._replace(before, record)
 
     def _take_out(self, held: Held) -> None:
         self._change(held.record.id, held.digest)
@@ -76,25 +90,32 @@ class Fold:
         self._scopes.count(held.record.scope, -1)
         self._unsay(held)
 
-    def _put_in(self, record: Record, before: Held | None) -> None:
-        digest, body = stored(record)
-        number = self._number() if before is None else before.number
-        scope = self._scopes.number(record.scope)
-        self._records.append(facets(number, record, scope))
-        self._contents.append((number, digest, body))
-        self._change(record.id, digest)
-        self._say(number, record, scope, before)
-        if before is not None:
-            self._change(record.id, before.digest)
-        if before is None or before.record.scope != record.scope:
-            self._scopes.count(record.scope, 1)
-            if before is not None:
-                self._scopes.count(before.record.scope, -1)
-        self.present[record.id] = Held(number, digest, record)
-
-    def _number(self) -> int:
+    def _add(self, record: Record) -> None:
+        number = self._next_number
         self._next_number += 1
-        return self._next_number - 1
+        scope = self._scopes.count(record.scope, 1)
+        searchable = is_searchable(record)
+        self._put_in(number, record, scope, searchable)
+        if searchable:
+            self._words.add(record.id, number, searched_text(record, scope))
+
+    def _replace(self, before: Held, record: Record) -> None:
+        scope = self._scopes.number(record.scope)
+        if before.record.scope != record.scope:
+            self._scopes.count(record.scope, 1)
+            self._scopes.count(before.record.scope, -1)
+        searchable = is_searchable(record)
+        self._change(record.id, before.digest)
+        self._put_in(before.number, record, scope, searchable)
+        self._say_again(before, record, scope, searchable)
+
+    def _put_in(self, number: int, record: Record, scope: int, searchable: bool) -> None:
+        id = record.id
+        digest, body = stored(record)
+        self._records.append(facets(number, record, scope, searchable))
+        self._contents.append((number, digest, body))
+        self._change(id, digest)
+        self.present[id] = Held(number, digest, record)
 
     def _write_records(self, connection: sqlite3.Connection) -> None:
         write_rows(connection, schema.DROP_RECORD, self._dropped)
@@ -104,14 +125,12 @@ class Fold:
 
     # --- full text ----------------------------------------------------------------------------------------------------
 
-    def _say(self, number: int, record: Record, scope: int, before: Held | None) -> None:
-        will = is_searchable(record)
-        if before is not None:
-            if will and is_searchable(before.record) and _same_words(before.record, record):
-                return
-            self._unsay(before)
-        if will:
-            self._words.add(record.id, number, searched_text(record, scope))
+    def _say_again(self, before: Held, record: Record, scope: int, searchable: bool) -> None:
+        if searchable and is_searchable(before.record) and _same_words(before.record, record):
+            return
+        self._unsay(before)
+        if searchable:
+            self._words.add(record.id, before.number, searched_text(record, scope))
 
     def _unsay(self, held: Held) -> None:
         if is_searchable(held.record):
@@ -121,8 +140,10 @@ class Fold:
     # --- what is no present record ------------------------------------------------------------------------------------
 
     def _write_pasts(self, connection: sqlite3.Connection) -> None:
-        ordinals: Counter[tuple[object, ...]] = Counter()
-        write_rows(connection, schema.PUT_PAST, [self._past_row(past, ordinals) for past in self._workspace.versions])
+        if self._workspace.versions:
+            ordinals: Counter[tuple[object, ...]] = Counter()
+            rows = [self._past_row(past, ordinals) for past in self._workspace.versions]
+            write_rows(connection, schema.PUT_PAST, rows)
 
     def _past_row(self, past: PastVersion, ordinals: Counter[tuple[object, ...]]) -> Row:
         record, until = past.record, past.until
@@ -148,14 +169,30 @@ class Fold:
                 connection.execute(schema.DROP_CONTENDERS, (id,))
 
     def _write_ledgers(self, connection: sqlite3.Connection) -> None:
-        rejections = [row for row in self._workspace.rejections if not self._state.rejected(*row)]
-        for row in rejections:
+        rejections, retractions = self._workspace.rejections, self._workspace.retractions
+        changed = [row for row, stands in rejections.items() if stands != self._state.rejected(*row)]
+        for row in changed:
             self._change(row[0], rejection_digest(*row))
-        write_rows(connection, schema.PUT_REJECTION, rejections)
-        retractions = [row for row in self._workspace.retractions if not self._state.holds_retraction(*row)]
-        for row in retractions:
+        write_rows(connection, schema.PUT_REJECTION, [row for row in changed if rejections[row]])
+        write_rows(connection, schema.DROP_REJECTION, [row for row in changed if not rejections[row]])
+        moved = [row for row, stands in retractions.items() if stands != self._state.holds_retraction(*row)]
+        for row in moved:
             self._change(row[0], retraction_digest(*row))
-        write_rows(connection, schema.PUT_RETRACTION, retractions)
+        write_rows(connection, schema.PUT_RETRACTION, [row for row in moved if retractions[row]])
+        write_rows(connection, schema.DROP_RETRACTION, [row for row in moved if not retractions[row]])
+
+    def _write_principals(self, connection: sqlite3.Connection) -> None:
+        for key, principal in self._workspace.principals.items():
+            before = self._state.principal(key)
+            digest, body = stored_principal(principal)
+            self._change(key, digest)
+            if before is not None:
+                self._change(key, stored_principal(before)[0])
+            connection.execute(schema.PUT_PRINCIPAL, (key, digest, body))
+        for receipt, id in self._workspace.receipts.items():
+            if self._state.receipt_use(receipt) is None:
+                self._change(receipt, receipt_digest(receipt, id))
+                connection.execute(schema.PUT_RECEIPT, (receipt, id))
 
     def _write_commands(self, connection: sqlite3.Connection) -> None:
         outcomes = self._workspace.outcomes.items()
@@ -169,18 +206,22 @@ class Fold:
     # --- counts, digests, place ---------------------------------------------------------------------------------------
 
     def _change(self, id: bytes, digest: bytes) -> None:
-        self._bucket_changes[bucket(id)] ^= int.from_bytes(digest, "big")
+        changes, number = self._bucket_changes, bucket(id)
+        changes[number] = changes.get(number, 0) ^ int.from_bytes(digest, "big")
 
     def _write_buckets(self, connection: sqlite3.Connection) -> None:
-        changes = [(number, change) for number, change in enumerate(self._bucket_changes) if change]
-        stored = _stored_buckets(connection, [number for number, _ in changes])
+        if not self._bucket_changes:
+            return
+        self.buckets = buckets = self.buckets.copy()
+        for number, change in self._bucket_changes.items():
+            digest = change ^ int.from_bytes(buckets[number], "big")
+            buckets[number] = digest.to_bytes(DIGEST_BYTES, "big")
+        size = schema.BUCKETS_IN_A_ROW
+        rows = {number // size for number in self._bucket_changes}
         write_rows(
             connection,
             schema.PUT_BUCKET,
-            [
-                (number, (change ^ int.from_bytes(stored.get(number, b""), "big")).to_bytes(DIGEST_BYTES, "big"))
-                for number, change in changes
-            ],
+            [(row, b"".join(buckets[row * size : (row + 1) * size])) for row in sorted(rows)],
         )
 
     def _write_standing(self, connection: sqlite3.Connection, last: Entry) -> Standing:
@@ -206,11 +247,3 @@ def _searched_fields(record: Record) -> tuple[object, ...]:
     return (
         record.subject, record.predicate, record.scope, record.text, record.metadata, record.valid_from_us, verified,
     )  # fmt: skip
-
-
-def _stored_buckets(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, bytes]:
-    """The digests of these buckets, as far as they have one. A small batch does not read all of them."""
-    if len(numbers) > BUCKETS_ONE_BY_ONE_LIMIT:
-        return dict(connection.execute(schema.GET_BUCKETS).fetchall())
-    found = ((number, connection.execute(schema.GET_BUCKET, (number,)).fetchone()) for number in numbers)
-    return {number: row[0] for number, row in found if row is not None}

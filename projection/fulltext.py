@@ -20,6 +20,10 @@ Words = tuple[int | str, ...]
 
 _COLUMNS: Final = ", ".join(FULL_TEXT_COLUMNS)
 _MARKS: Final = ", ".join("?" * (1 + len(FULL_TEXT_COLUMNS)))
+_PUT: Final = {table: f"INSERT INTO {table}(rowid, {_COLUMNS}) VALUES ({_MARKS})" for table in (WORDS, SAMPLE)}
+_DROP: Final = {
+    table: f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) VALUES ('delete', {_MARKS})" for table in (WORDS, SAMPLE)
+}
 
 
 def is_sampled(id: bytes) -> bool:
@@ -48,11 +52,9 @@ class WordChanges:
     def write(self, connection: sqlite3.Connection) -> None:
         """Out first, then in, each in ascending order: FTS5 closes a segment whenever row numbers go back."""
         for table, rows in self._removed.items():
-            write_rows(
-                connection, f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) VALUES ('delete', {_MARKS})", sorted(rows)
-            )
+            write_rows(connection, _DROP[table], sorted(rows))
         for table, rows in self._added.items():
-            write_rows(connection, f"INSERT INTO {table}(rowid, {_COLUMNS}) VALUES ({_MARKS})", sorted(rows))
+            write_rows(connection, _PUT[table], sorted(rows))
 
     @staticmethod
     def _note(rows: dict[str, list[Words]], id: bytes, row: Words) -> None:

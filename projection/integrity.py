@@ -17,6 +17,7 @@ from ..memory.digest import (
     DIGEST_BYTES,
     bucket,
     contender_digest,
+    receipt_digest,
     rejection_digest,
     retraction_digest,
 )  # fmt: skip
@@ -93,20 +94,22 @@ def _records(connection: sqlite3.Connection) -> Iterator[Finding]:
             yield Finding("content", "the row does not match its digest", id)
             continue
         record = record_of(body)
-        if facets(number, record, scopes.get(record.scope, 0)) != tuple(narrow):
+        if facets(number, record, scopes.get(record.scope, 0), is_searchable(record)) != tuple(narrow):
             yield Finding("record", "the row does not match its record", id)
     for id, digest, body in connection.execute("SELECT id, digest, CAST(body AS BLOB) FROM past"):
         if sha256(b"past\0" + body).digest() != digest:
             yield Finding("past", "the row does not match its digest", id)
+    for digest, body in connection.execute("SELECT digest, CAST(body AS BLOB) FROM principal"):
+        if sha256(b"principal\0" + body).digest() != digest:
+            yield Finding("principal", "the row does not match its digest")
 
 
 def _buckets(connection: sqlite3.Connection) -> Iterator[Finding]:
     totals = [0] * BUCKETS
     for id, digest in _digests(connection):
         totals[bucket(id)] ^= int.from_bytes(digest, "big")
-    stored = dict(connection.execute(schema.GET_BUCKETS).fetchall())
-    for number, total in enumerate(totals):
-        if stored.get(number, bytes(DIGEST_BYTES)) != total.to_bytes(DIGEST_BYTES, "big"):
+    for number, (stored, total) in enumerate(zip(StoredState(connection, "").bucket_digests(), totals, strict=True)):
+        if stored != total.to_bytes(DIGEST_BYTES, "big"):
             yield Finding("bucket", f"bucket {number} does not match its rows")
 
 
@@ -120,6 +123,9 @@ def _digests(connection: sqlite3.Connection) -> Iterator[tuple[bytes, bytes]]:
         yield id, rejection_digest(id, value_digest)
     for id, value_digest, source_digest in connection.execute("SELECT id, value_digest, source_digest FROM retraction"):
         yield id, retraction_digest(id, value_digest, source_digest)
+    yield from connection.execute("SELECT key, digest FROM principal")
+    for receipt, id in connection.execute("SELECT digest, id FROM receipt"):
+        yield receipt, receipt_digest(receipt, id)
 
 
 def _words(connection: sqlite3.Connection) -> Iterator[Finding]:

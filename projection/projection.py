@@ -120,7 +120,7 @@ class Projection:
         except BaseException:
             self._begin()
             raise
-        self._state.advance(standing, fold.present, workspace)
+        self._state.advance(standing, fold.buckets, fold.present, fold.gone, workspace)
         self._bound_journal()
 
     def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:

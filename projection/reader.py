@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Final
 
 from ..log.entry import Position
-from ..memory.digest import BUCKETS, DIGEST_BYTES
 from ..memory.errors import Invalid, TooLarge
 from ..memory.events import EXPIRED
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
@@ -273,8 +272,7 @@ class Reader(StoredState):
     def buckets(self) -> tuple[ReadPoint, tuple[bytes, ...]]:
         """256 digests of 32 bytes: of all rows whose record's id begins with that byte (PROTOCOL § 9)."""
         with self.snapshot():
-            stored = dict(self._connection.execute(schema.GET_BUCKETS).fetchall())
-            return self.point(0), tuple(stored.get(number, bytes(DIGEST_BYTES)) for number in range(BUCKETS))
+            return self.point(0), tuple(self.bucket_digests())
 
     def digest(self) -> bytes:
         """One digest of all records and what belongs to them: equal index, equal digest, on every node. 32 bytes."""

@@ -13,7 +13,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import log
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..memory.ranking import normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
@@ -33,6 +33,8 @@ SMALL_SCOPE_SHARE: Final = 0.02
 SMALL_SCOPE_RECORDS: Final = 4_096
 WITHIN_SMALL_SCOPE: Final = Budget(hits=131_072, share=1.0)
 
+# Rows come out as one JSON array. Between two rows SQLite lets other threads run, and while one of them folds, a reader
+# would wait for its turn a hundred times for each question.
 _BM25: Final = f"bm25(words, {', '.join(map(str, FULL_TEXT_WEIGHTS))})"
 _RANKED: Final = f"""
 WITH hit AS MATERIALIZED (
@@ -40,15 +42,26 @@ WITH hit AS MATERIALIZED (
     FROM words JOIN record ON record.number = words.rowid
     WHERE words MATCH ? AND {{conditions}}
 )
-SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[VERIFIED]} ORDER BY score, id LIMIT ?)
-UNION ALL
-SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[CANDIDATE]} ORDER BY score, id LIMIT ?)
+SELECT json_group_array(json_array(number, score)) FROM (
+    SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[VERIFIED]} ORDER BY score, id LIMIT ?)
+    UNION ALL
+    SELECT * FROM (SELECT number, score FROM hit WHERE trust = {TRUST_NUMBERS[CANDIDATE]} ORDER BY score, id LIMIT ?)
+)
 """
 _NEWEST: Final = """
-SELECT record.number FROM words JOIN record ON record.number = words.rowid
-WHERE words MATCH ? AND {conditions} ORDER BY words.rowid DESC LIMIT ?
+SELECT json_group_array(number) FROM (
+    SELECT record.number AS number FROM words JOIN record ON record.number = words.rowid
+    WHERE words MATCH ? AND {conditions} ORDER BY words.rowid DESC LIMIT ?
+)
+"""
+_WEIGHED: Final = """
+SELECT json_group_array(
+    json_array(number, hex(id), trust, confidence_ppm, support, pinned, strength_ppm, strength_at_us)
+)
+FROM record WHERE number IN (SELECT value FROM json_each(?))
 """
 _BODIES: Final = "SELECT number, body FROM content WHERE number IN (SELECT value FROM json_each(?))"
+_TRUST_NAMES: Final = {number: name for name, number in TRUST_NUMBERS.items()}
 
 
 class Candidates(NamedTuple):
@@ -56,6 +69,27 @@ class Candidates(NamedTuple):
 
     lane: str
     scores: dict[int, float]
+
+
+class Candidate(NamedTuple):
+    """A record that may be in the answer: as much of it as ranks it. `id` in hex digits."""
+
+    number: int
+    id: str
+    trust: str
+    confidence_ppm: int
+    support: int
+    pinned: bool
+    strength_ppm: int
+    strength_at_us: int
+
+
+class Ranked(NamedTuple):
+    """A candidate with its rank and the lexical part of it."""
+
+    score: float
+    relevance: float
+    candidate: Candidate
 
 
 class Search:
@@ -71,7 +105,9 @@ class Search:
         """The best `k` records for the phrases of a question, best first, and the phrases that were searched."""
         choice = self._choice(phrases)
         candidates = self._candidates(choice, max(SLICE, SLICE_PER_ASKED * k))
-        return _best(self._ranked(candidates), k), choice
+        best = _best(self._ranked(candidates), k)
+        records = self._records(ranked.candidate.number for ranked in best)
+        return [_hit(ranked, records[ranked.candidate.number], candidates) for ranked in best], choice
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
@@ -97,7 +133,7 @@ class Search:
     def _by_words(self, choice: Choice, slice: int) -> Candidates:
         sql = _RANKED.format(conditions=self._conditions.sql)
         parameters = (self._within_scope(choice.expression), *self._conditions.parameters, slice, slice)
-        return Candidates("words", {number: -score for number, score in self._connection.execute(sql, parameters)})
+        return Candidates("words", {number: -score for number, score in self._array(sql, *parameters)})
 
     def _newest(self, choice: Choice) -> Candidates:
         scores: defaultdict[int, float] = defaultdict(float)
@@ -114,7 +150,7 @@ class Search:
         return {
             number
             for expression in (anywhere, verified)
-            for (number,) in self._connection.execute(sql, (expression, *self._conditions.parameters, NEWEST_HITS))
+            for number in self._array(sql, expression, *self._conditions.parameters, NEWEST_HITS)
         }
 
     def _within_scope(self, expression: str) -> str:
@@ -122,32 +158,41 @@ class Search:
 
     # --- rank ---------------------------------------------------------------------------------------------------------
 
-    def _ranked(self, candidates: Candidates) -> list[Hit]:
+    def _ranked(self, candidates: Candidates) -> list[Ranked]:
         relevances = dict(zip(candidates.scores, normalised(list(candidates.scores.values())), strict=True))
-        return [
-            self._hit(record, relevances[number], {candidates.lane: candidates.scores[number]})
-            for number, record in self._records(candidates.scores)
+        ranked = [
+            Ranked(rank(candidate, relevances[candidate.number], self._now_us), relevances[candidate.number], candidate)
+            for candidate in self._weighed(candidates.scores)
         ]
+        return sorted(ranked, key=lambda each: order(each.score, each.candidate.id))
 
-    def _records(self, numbers: Iterable[int]) -> list[tuple[int, Record]]:
+    def _weighed(self, numbers: Iterable[int]) -> list[Candidate]:
+        rows = self._array(_WEIGHED, json.dumps(list(numbers)))
+        return [Candidate(number, id, _TRUST_NAMES[trust], *rest) for number, id, trust, *rest in rows]
+
+    def _records(self, numbers: Iterable[int]) -> dict[int, Record]:
         rows = self._connection.execute(_BODIES, (json.dumps(list(numbers)),)).fetchall()
-        return [(number, record_of(body)) for number, body in rows]
+        return {number: record_of(body) for number, body in rows}
 
-    def _hit(self, record: Record, relevance: float, lanes: dict[str, float]) -> Hit:
-        return Hit(record, rank(record, relevance, self._now_us), relevance, lanes)
+    def _array(self, sql: str, *parameters: object) -> list[Any]:
+        return json.loads(self._connection.execute(sql, parameters).fetchone()[0])
 
 
-def _best(hits: Sequence[Hit], k: int) -> list[Hit]:
+def _hit(ranked: Ranked, record: Record, candidates: Candidates) -> Hit:
+    lanes = {candidates.lane: candidates.scores[ranked.candidate.number]}
+    return Hit(record, ranked.score, ranked.relevance, lanes)
+
+
+def _best(ordered: Sequence[Ranked], k: int) -> Sequence[Ranked]:
     """The first `k` by rank. Where there is room for more than one, the best verified hit is among them.
 
     The rank alone does not promise that: a better fit of the words can weigh more than trust, and candidates are many.
     """
-    ordered = sorted(hits, key=lambda hit: order(hit.score, hit.record.id))
-    best = ordered[:k]
+    best = list(ordered[:k])
     if k > 1 and len(ordered) > k and not any(map(_is_verified, best)):
         best[-1:] = [next(filter(_is_verified, ordered), best[-1])]
     return best
 
 
-def _is_verified(hit: Hit) -> bool:
-    return hit.record.trust == VERIFIED
+def _is_verified(ranked: Ranked) -> bool:
+    return ranked.candidate.trust == VERIFIED

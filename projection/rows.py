@@ -15,7 +15,9 @@ from typing import Any, Final, NamedTuple, cast
 import msgpack
 
 from ..log.entry import GENESIS_HASH
+from ..memory.grants import Grant
 from ..memory.keys import RESERVED_SCOPES
+from ..memory.principals import Principal
 from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Witness
 from ..memory.window import Window
@@ -95,6 +97,18 @@ def witness_of(body: bytes) -> Witness:
     return Witness._make(unpack(body))
 
 
+def stored_principal(principal: Principal) -> tuple[bytes, bytes]:
+    """The digest and the body of a principal's row: `memory.digest.principal_digest`, and the bytes that it covers."""
+    body = pack(principal)
+    return sha256(b"principal\0" + body).digest(), body
+
+
+def principal_of(body: bytes) -> Principal:
+    """The principal that a body holds."""
+    *who, grants, kept, lost, version = unpack(body)
+    return Principal._make((*who, tuple(map(Grant._make, grants)), kept, lost, Version._make(version)))
+
+
 def outcome_of(body: bytes) -> PastOutcome:
     """The first outcome of a command."""
     *fields, version = unpack(body)
@@ -112,7 +126,7 @@ def standing_of(body: bytes) -> Standing:
     return Standing._make((*fields, Window._make(window)))
 
 
-def facets(number: int, record: Record, scope: int) -> tuple[int | str | bytes, ...]:
+def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[int | str | bytes, ...]:
     """The narrow row of a record, in the order of the table's columns. Open ends become the ends of time."""
     expiry_us = record.expiry_us
     return (
@@ -121,10 +135,12 @@ def facets(number: int, record: Record, scope: int) -> tuple[int | str | bytes, 
         scope,
         record.kind,
         TRUST_NUMBERS[record.trust],
-        is_searchable(record),
+        searchable,
         record.pinned,
         record.confidence_ppm,
         record.support,
+        record.strength_ppm,
+        record.strength_at_us,
         FOREVER if expiry_us is None else expiry_us,
         EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
         FOREVER if record.valid_to_us is None else record.valid_to_us,

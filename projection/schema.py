@@ -33,7 +33,7 @@ from sqlalchemy.sql import ClauseElement
 from ..memory.events import SUPERSEDED
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 3
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -64,6 +64,8 @@ record = Table(
     Column("pinned", Integer, nullable=False),
     Column("confidence_ppm", Integer, nullable=False),
     Column("support", Integer, nullable=False),
+    Column("strength_ppm", Integer, nullable=False),
+    Column("strength_at_us", Integer, nullable=False),
     Column("expiry_us", Integer, nullable=False),
     Column("valid_from_us", Integer, nullable=False),
     Column("valid_to_us", Integer, nullable=False),
@@ -127,6 +129,21 @@ retraction = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
+principal = Table(
+    "principal", metadata,
+    Column("key", LargeBinary, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+receipt = Table(
+    "receipt", metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("id", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
 command = Table(
     "command", metadata,
     Column("id", LargeBinary, primary_key=True),
@@ -144,8 +161,10 @@ setting = Table(
 bucket = Table(
     "bucket", metadata,
     Column("number", Integer, primary_key=True),
-    Column("digest", LargeBinary, nullable=False),
+    Column("digests", LargeBinary, nullable=False),
 )  # fmt: skip
+
+BUCKETS_IN_A_ROW: Final = 16
 
 FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "marks")
 FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.3, 0.0)
@@ -201,6 +220,8 @@ GET_HELD: Final = _text(
     .where(record.c.id == bindparam("id"))
 )
 
+GET_RECORD_IDS: Final = _text(select(record.c.id))
+
 HELD_AT_ONCE: Final = 256
 GET_HELD_MANY: Final = _text(
     select(record.c.id, content.c.number, content.c.digest, content.c.body)
@@ -224,6 +245,14 @@ GET_PASTS_BEFORE: Final = (
         .order_by(*_NEWEST_FIRST)
     )
     + " LIMIT ?"
+)
+GET_LAST_PAST: Final = (
+    _text(
+        select(past.c.body)
+        .where(past.c.id == bindparam("id"))
+        .order_by(past.c.until_index.desc(), past.c.until_place.desc(), past.c.ordinal.desc())
+    )
+    + " LIMIT 1"
 )
 GET_PAST_AT: Final = (
     _text(
@@ -256,6 +285,7 @@ GET_SCOPE: Final = _text(select(scope).where(scope.c.name == bindparam("name")))
 GET_SCOPES: Final = _text(select(scope).where(scope.c.records > literal_column("0")).order_by(scope.c.name))
 
 PUT_REJECTION: Final = _put(rejection)
+DROP_REJECTION: Final = _drop(rejection, "id", "value_digest")
 GET_REJECTION: Final = _text(
     select(rejection.c.id).where(
         rejection.c.id == bindparam("id"), rejection.c.value_digest == bindparam("value_digest")
@@ -263,6 +293,7 @@ GET_REJECTION: Final = _text(
 )
 
 PUT_RETRACTION: Final = _put(retraction)
+DROP_RETRACTION: Final = _drop(retraction, "id", "value_digest", "source_digest")
 GET_RETRACTION: Final = _text(
     select(retraction.c.id).where(
         retraction.c.id == bindparam("id"),
@@ -271,15 +302,22 @@ GET_RETRACTION: Final = _text(
     )
 )
 
+PUT_PRINCIPAL: Final = _put(principal)
+GET_PRINCIPAL: Final = _text(select(principal.c.body).where(principal.c.key == bindparam("key")))
+GET_PRINCIPALS: Final = _text(select(principal.c.body).order_by(principal.c.key))
+
+PUT_RECEIPT: Final = _put(receipt)
+GET_RECEIPT: Final = _text(select(receipt.c.id).where(receipt.c.digest == bindparam("digest")))
+
 PUT_COMMAND: Final = _put(command)
 GET_COMMAND: Final = _text(select(command.c.outcome).where(command.c.id == bindparam("id")))
+GET_LAST_COMMAND: Final = _text(select(command.c.id).order_by(command.c.id.desc())) + " LIMIT 1"
 DROP_COMMANDS_BEFORE: Final = _text(delete(command).where(command.c.id < bindparam("id")))
 
 PUT_SETTING: Final = _put(setting)
 GET_SETTING: Final = _text(select(setting.c.value).where(setting.c.name == bindparam("name")))
 
 PUT_BUCKET: Final = _put(bucket)
-GET_BUCKET: Final = _text(select(bucket.c.digest).where(bucket.c.number == bindparam("number")))
-GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digest))
+GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digests))
 
 COMMONNESS: Final = "SELECT count(*) FROM (SELECT 1 FROM sample WHERE sample MATCH ? LIMIT ?)"

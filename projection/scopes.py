@@ -32,9 +32,11 @@ class ScopeNumbers:
         """The number of that scope; a scope never met gets the next one."""
         return self._scope(name).number
 
-    def count(self, name: str, change: int) -> None:
-        """Records came (positive) or went."""
+    def count(self, name: str, change: int) -> int:
+        """Records came (positive) or went. Returns the number of that scope, as `number`."""
         self._changes[name] += change
+        known = self._known.get(name)
+        return self._scope(name).number if known is None else known.number
 
     def changed(self) -> list[ScopeCount]:
         """The rows to write; forgotten here once handed out."""

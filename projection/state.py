@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
-from ..memory.record import ANY_SOURCE, Record
+from ..memory.digest import BUCKETS, DIGEST_BYTES
+from ..memory.principals import Principal
+from ..memory.record import ANY_SOURCE, PastVersion, Record
 from ..memory.state import PastOutcome, SettingValue, Witness, Workspace
 from ..memory.window import Window
 from . import schema
@@ -18,13 +20,20 @@ from .rows import (
     Standing,
     contenders_of,
     outcome_of,
+    past_of,
+    principal_of,
     record_of,
     setting_of,
     standing_of,
     witness_of,
 )  # fmt: skip
+from .sieve import Sieve
 
 HOT_RECORDS_LIMIT = 4_096
+HOT_PRINCIPALS_LIMIT = 4_096
+RECORD_SIEVE_BYTES: Final = 4 << 20
+COMMAND_SIEVE_BYTES: Final = 1 << 20
+COMMANDS_SIEVED_LIMIT: Final = 2_000_000
 FETCHED_ONE_BY_ONE = 8
 """So few records are fetched when they are asked for: one statement for many costs as much as this many."""
 STANDING = "standing"
@@ -69,6 +78,26 @@ class StoredState:
         """Whether exactly this retraction is on record, whatever `ANY_SOURCE` says."""
         return self._row(schema.GET_RETRACTION, id, value_digest, source_digest, source_digest) is not None
 
+    def last_past(self, id: bytes) -> PastVersion | None:
+        """See `State.last_past`."""
+        row = self._row(schema.GET_LAST_PAST, id)
+        return past_of(row[0]) if row else None
+
+    def principal(self, key: bytes) -> Principal | None:
+        """See `State.principal`."""
+        row = self._row(schema.GET_PRINCIPAL, key)
+        return principal_of(row[0]) if row else None
+
+    def principals(self) -> Iterator[Principal]:
+        """Everybody who is known, by key: also strangers who only signed something."""
+        for (body,) in self._connection.execute(schema.GET_PRINCIPALS):
+            yield principal_of(body)
+
+    def receipt_use(self, receipt: bytes) -> bytes | None:
+        """See `State.receipt_use`."""
+        row = self._row(schema.GET_RECEIPT, receipt)
+        return row[0] if row else None
+
     def witnesses(self, id: bytes) -> Iterator[Witness]:
         """See `State.witnesses`."""
         for (body,) in self._connection.execute(schema.GET_WITNESSES, (id,)).fetchall():
@@ -83,6 +112,13 @@ class StoredState:
         """See `State.setting`."""
         row = self._row(schema.GET_SETTING, name)
         return setting_of(row[0]) if row else None
+
+    def bucket_digests(self) -> list[bytes]:
+        """The digest of each of the 256 buckets, 32 bytes each."""
+        stored = dict(self._connection.execute(schema.GET_BUCKETS).fetchall())
+        rows = (stored.get(row, b"") for row in range(BUCKETS // schema.BUCKETS_IN_A_ROW))
+        all_digests = b"".join(row.ljust(schema.BUCKETS_IN_A_ROW * DIGEST_BYTES, b"\0") for row in rows)
+        return [all_digests[place : place + DIGEST_BYTES] for place in range(0, len(all_digests), DIGEST_BYTES)]
 
     def window(self) -> Window:
         """See `State.window`."""
@@ -102,38 +138,55 @@ class StoredState:
 class HotState(StoredState):
     """The writer's state. As nobody else changes the database, what was lately asked for is kept in memory.
 
-    Within a batch every record is asked for twice, by the rules and by the fold; a new one is not there both times.
+    A record that changes is asked for twice, by the rules and by the fold. Of ids that are new, as most are, a sieve
+    knows without a lookup. The one for commands is not filled from the database: it knows only ids after
+    `_unsure_until`, which time gives them soon, and is begun anew before it holds too many to tell anything.
     """
 
     def __init__(self, connection: sqlite3.Connection, file: str) -> None:
         super().__init__(connection, file)
-        self._held: dict[bytes, Held | None] = {}
+        self._held: dict[bytes, Held] = {}
+        self._records = Sieve(RECORD_SIEVE_BYTES)
+        self._records.put(id for (id,) in connection.execute(schema.GET_RECORD_IDS))
+        self._begin_command_sieve()
+        self._buckets = super().bucket_digests()
         self._any_rejection = self._row("SELECT 1 FROM rejection LIMIT 1") is not None
         self._any_retraction = self._row("SELECT 1 FROM retraction LIMIT 1") is not None
         self._contended = {id for (id,) in connection.execute(schema.GET_CONTENDED)}
         self._settings: dict[str, SettingValue | None] = {}
+        self._principals: dict[bytes, Principal | None] = {}
         self._standing = super().standing()
 
     def standing(self) -> Standing:
         """Where the last committed batch stands."""
         return self._standing
 
+    def bucket_digests(self) -> list[bytes]:
+        """See `StoredState.bucket_digests`."""
+        return self._buckets
+
     def held(self, id: bytes) -> Held | None:
         """See `StoredState.held`."""
-        if id in self._held:
-            held = self._held[id] = self._held.pop(id)
-            return held
-        held = self._held[id] = super().held(id)
+        held = self._held.get(id)
+        if held is None and self._records.may_hold(id):
+            held = super().held(id)
+            if held is not None:
+                self._held[id] = held
         return held
+
+    def outcome(self, command_id: bytes) -> PastOutcome | None:
+        """See `State.outcome`."""
+        if command_id > self._unsure_until and not self._commands.may_hold(command_id):
+            return None
+        return super().outcome(command_id)
 
     def expect(self, ids: Collection[bytes]) -> None:
         """These records will be asked for: fetch those that are not in memory, many with one statement."""
-        wanted = [id for id in ids if id not in self._held]
+        wanted = [id for id in ids if id not in self._held and self._records.may_hold(id)]
         if len(wanted) <= FETCHED_ONE_BY_ONE:
             return
         for place in range(0, len(wanted), schema.HELD_AT_ONCE):
             some = wanted[place : place + schema.HELD_AT_ONCE]
-            self._held.update(dict.fromkeys(some))
             padded = some + some[:1] * (schema.HELD_AT_ONCE - len(some))
             for id, number, digest, body in self._connection.execute(schema.GET_HELD_MANY, padded):
                 self._held[id] = Held(number, digest, record_of(body))
@@ -150,21 +203,58 @@ class HotState(StoredState):
         """See `State.retracted`."""
         return self._any_retraction and super().retracted(id, value_digest, source_digest)
 
+    def holds_retraction(self, id: bytes, value_digest: bytes, source_digest: bytes) -> bool:
+        """See `State.holds_retraction`."""
+        return self._any_retraction and super().holds_retraction(id, value_digest, source_digest)
+
+    def principal(self, key: bytes) -> Principal | None:
+        """See `State.principal`."""
+        if key not in self._principals:
+            if len(self._principals) >= HOT_PRINCIPALS_LIMIT:
+                self._principals.clear()
+            self._principals[key] = super().principal(key)
+        return self._principals[key]
+
     def setting(self, name: str) -> SettingValue | None:
         """See `State.setting`."""
         if name not in self._settings:
             self._settings[name] = super().setting(name)
         return self._settings[name]
 
-    def advance(self, standing: Standing, present: Mapping[bytes, Held | None], workspace: Workspace) -> None:
-        """The batch that leads there is committed: `present` are the rows that it changed, None for those now gone."""
+    def advance(
+        self,
+        standing: Standing,
+        buckets: list[bytes],
+        present: Mapping[bytes, Held],
+        gone: Collection[bytes],
+        workspace: Workspace,
+    ) -> None:
+        """The batch that leads there is committed: `present` are the rows that it wrote, `gone` those it took away."""
         self._standing = standing
+        self._buckets = buckets
+        self._records.put(present)
+        self._put_commands(workspace.outcomes)
         self._any_rejection |= bool(workspace.rejections)
         self._any_retraction |= bool(workspace.retractions)
         for id, contenders in workspace.contenders.items():
             (self._contended.add if contenders else self._contended.discard)(id)
+        self._principals.update(workspace.principals)
         if workspace.settings:
             self._settings.clear()
+        for id in gone:
+            self._held.pop(id, None)
         self._held.update(present)
         for id in list(islice(self._held, max(0, len(self._held) - HOT_RECORDS_LIMIT))):
             del self._held[id]
+
+    def _begin_command_sieve(self) -> None:
+        self._commands = Sieve(COMMAND_SIEVE_BYTES)
+        self._commands_sieved = 0
+        row = self._row(schema.GET_LAST_COMMAND)
+        self._unsure_until = row[0] if row else b""
+
+    def _put_commands(self, ids: Collection[bytes]) -> None:
+        self._commands_sieved += len(ids)
+        if self._commands_sieved > COMMANDS_SIEVED_LIMIT:
+            self._begin_command_sieve()
+        self._commands.put(ids)

@@ -24,6 +24,17 @@ class StreamBroken(Exception):
         self.delivered = delivered
 
 
+class Dispatch:
+    """A submission on its way, and the future of its result. `sent`: it was handed to the connection, may arrive."""
+
+    __slots__ = ("result", "sent", "submission")
+
+    def __init__(self, submission: memory_pb2.Submission, result: asyncio.Future[memory_pb2.SubmitResult]) -> None:
+        self.submission = submission
+        self.result = result
+        self.sent = False
+
+
 class SubmissionStream:
     """A `Memory.Submit` stream to one endpoint. Once broken it stays broken: open another one.
 
@@ -32,14 +43,14 @@ class SubmissionStream:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(channel)
-        self._waiting: deque[memory_pb2.Submission] = deque()
-        self._results: dict[int, asyncio.Future[memory_pb2.SubmitResult]] = {}
-        self._sent: set[int] = set()
+        self._waiting: deque[Dispatch] = deque()
+        self._dispatches: dict[int, Dispatch] = {}
         self._numbers = 0
         self._wake = asyncio.Event()
         self._connected = False
         self._broken: str | None = None
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
 
     @property
     def is_open(self) -> bool:
@@ -51,24 +62,31 @@ class SubmissionStream:
         """Whether the other side has answered the opening of the stream, and the stream has not broken since."""
         return self._connected and self._broken is None
 
-    def was_sent(self, number: int) -> bool:
-        """Whether the waiting submission of that number was handed to the connection: it may have arrived."""
-        return number in self._sent
+    def send(self, submission: memory_pb2.Submission) -> Dispatch:
+        """Send it under a number of its own. Its `result` ends in a result or in `StreamBroken`.
 
-    async def call(self, submission: memory_pb2.Submission) -> memory_pb2.SubmitResult:
-        """Send it under a number of its own and wait for its result. Raises `StreamBroken`."""
+        Raises `StreamBroken` when the stream is not open. Whoever stops waiting ends `result`, and calls `forget`.
+        """
         if self._broken is not None:
             raise StreamBroken(self._broken, delivered=False)
         self._numbers += 1
         number = submission.request = self._numbers
-        result = self._results[number] = asyncio.get_running_loop().create_future()
-        self._waiting.append(submission)
+        dispatch = self._dispatches[number] = Dispatch(submission, self._loop.create_future())
+        self._waiting.append(dispatch)
         self._wake.set()
+        return dispatch
+
+    def forget(self, dispatch: Dispatch) -> None:
+        """Nobody waits for it any more."""
+        self._dispatches.pop(dispatch.submission.request, None)
+
+    async def call(self, submission: memory_pb2.Submission) -> memory_pb2.SubmitResult:
+        """Send it and wait for its result. Raises `StreamBroken`."""
+        dispatch = self.send(submission)
         try:
-            return await result
+            return await dispatch.result
         finally:
-            self._results.pop(number, None)
-            self._sent.discard(number)
+            self.forget(dispatch)
 
     async def close(self) -> None:
         """End the stream; calls that wait are broken."""
@@ -83,7 +101,7 @@ class SubmissionStream:
             # The other side answers at once with its headers: from then on, and not before, something may have arrived.
             await stream.wait_for_connection()
             self._connected = True
-            writer = asyncio.get_running_loop().create_task(self._write(stream))
+            writer = self._loop.create_task(self._write(stream))
             async for bundle in stream:
                 self._settle(bundle)
             reason = "ended by the other side"
@@ -116,22 +134,23 @@ class SubmissionStream:
     def _bundle(self) -> memory_pb2.Submissions:
         bundle, size = memory_pb2.Submissions(), 0
         while self._waiting and size < BUNDLE_BYTES_LIMIT:
-            submission = self._waiting.popleft()
-            if submission.request not in self._results:
+            dispatch = self._waiting.popleft()
+            if dispatch.result.done():
                 continue  # nobody waits for it any more
-            bundle.submissions.append(submission)
-            self._sent.add(submission.request)
-            size += submission.ByteSize()
+            bundle.submissions.append(dispatch.submission)
+            dispatch.sent = True
+            size += dispatch.submission.ByteSize()
         return bundle
 
     def _settle(self, bundle: memory_pb2.SubmitResults) -> None:
         for result in bundle.results:
-            future = self._results.get(result.request)
-            if future is not None and not future.done():
-                future.set_result(result)
+            dispatch = self._dispatches.pop(result.request, None)
+            if dispatch is not None and not dispatch.result.done():
+                dispatch.result.set_result(result)
 
     def _break(self, reason: str) -> None:
         self._broken = reason
-        for number, future in self._results.items():
-            if not future.done():
-                future.set_exception(StreamBroken(reason, delivered=number in self._sent))
+        for dispatch in self._dispatches.values():
+            if not dispatch.result.done():
+                dispatch.result.set_exception(StreamBroken(reason, dispatch.sent))
+        self._dispatches.clear()

@@ -149,10 +149,10 @@ class Candidacy:
 
     def on_grant(self, sender: str, grant: Grant) -> None:
         """A member promised the epoch; its position was taken after that."""
-        if self.phase != "prepare" or grant.epoch != self.epoch:
+        if self.phase != "prepare" or grant.epoch != self.epoch or grant.request not in self.asked:
             return
         self.grants[sender] = grant.position
-        self.granted_at_us[sender] = self.asked.get(grant.request, 0)
+        self.granted_at_us[sender] = self.asked[grant.request]
         self.advance()
 
     def on_refusal(self, refusal: Refusal) -> None:

@@ -50,8 +50,13 @@ class Follower:
             self.match_epoch, self.match_index = epoch, self.kernel.commit_index
 
     def renewal(self, stamp_us: int) -> int:
-        """Renew the grant unless this node's own disk is stuck; the stamp to echo, 0 when it does not renew."""
+        """Renew the grant unless this node's own disk is stuck; the stamp to echo, 0 when it does not renew.
+
+        A node that has no configuration yet does not know for how long it would have to hold a grant.
+        """
         kernel = self.kernel
+        if kernel.configuration is None:
+            return 0
         if kernel.is_stalled(kernel.now_us) or not kernel.is_whole:
             kernel.rule("lease-follows-progress")
             return 0
@@ -61,13 +66,17 @@ class Follower:
     # --- heartbeat ---
 
     def on_heartbeat(self, sender: str, beat: Heartbeat) -> None:
-        """Renew, learn the commit index, confirm the read round; reply once the promise is durable."""
+        """Renew, learn the commit index, confirm the read round; reply once the promise is durable.
+
+        A node that misses what it once acknowledged may miss promises too: it confirms nothing.
+        """
         kernel = self.kernel
         self.learn_commit(beat.commit_index)
         if not beat.stamp_us:
             return
         stamp_us = self.renewal(beat.stamp_us)
-        reply = HeartbeatReply(beat.epoch, stamp_us, beat.read_round, kernel.applied_index)
+        confirmed = beat.read_round if kernel.is_whole else 0
+        reply = HeartbeatReply(beat.epoch, stamp_us, confirmed, kernel.applied_index)
         kernel.reply_after(self.promise_token(), sender, lambda: reply)
 
     def promise_token(self) -> int:
@@ -111,7 +120,7 @@ class Follower:
 
     def _take(self, append: Append) -> int | None:
         """Take over what the append holds beyond the log here; the token to wait for, None if it is not acceptable."""
-        end = append.prev_index + len(append.entries)
+        end = append.entries[-1].index if append.entries else append.prev_index
         agreed, fresh = self._what_is_new(append.entries)
         if not fresh:
             self.match_index = max(self.match_index, end)

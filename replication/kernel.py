@@ -6,6 +6,7 @@ collected in `effects`. Nothing here waits: a write is an effect, and its comple
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from .settings import Settings
 from .tail import Anchor, Tail
 
 NEVER = 1 << 62
+REQUESTS_OF_A_RUN = 1 << 20
 
 
 Fields: TypeAlias = tuple[int, bytes, bytes, bytes, tuple[bytes | None, ...]]
@@ -97,6 +99,11 @@ class PendingReply(NamedTuple):
     make: Callable[[], Message | None]
 
 
+def first_request(run: str) -> int:
+    """Where a process run begins to count its requests: a late answer to the run before must not pass for a new one."""
+    return int.from_bytes(hashlib.sha256(run.encode()).digest()[:5]) * REQUESTS_OF_A_RUN
+
+
 class Kernel:
     """State that the roles share, and the effects of the step under way."""
 
@@ -133,7 +140,7 @@ class Kernel:
         self.replies: list[PendingReply] = []
         self.reads: dict[int, Callable[[LogRead], None]] = {}
         self._token = 0
-        self._request = 0
+        self._request = first_request(me.run)
         self._owes_cut = False
 
     # --- who is who ---
@@ -205,7 +212,7 @@ class Kernel:
         self.effects.append(Send(to, message))
 
     def request(self) -> int:
-        """A number that matches a reply to its request; never used twice in this run."""
+        """A number that matches a reply to its request."""
         self._request += 1
         return self._request
 
@@ -272,7 +279,11 @@ class Kernel:
         self._release_replies()
 
     def _advance_durable(self, write: PendingWrite) -> None:
-        """The log is durable up to where it ended when this write was asked for, if it still has that content."""
+        """The log is durable up to where it ended when this write was asked for, if it still has that content.
+
+        It cannot be there a second time while a write that cuts it is under way: a leader who has it learns that it was
+        cut from a reply that waits for its own epoch's promise, and so for that write.
+        """
         if self.tail.holds(write.last_index) and self.tail.hash_at(write.last_index) == write.last_hash:
             self.tail.durable_index = max(self.tail.durable_index, write.last_index)
 

@@ -10,7 +10,7 @@ from ..lease.tenure import Tenure
 from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.seal import Seal
-from .kernel import Fields, Kernel
+from .kernel import NEVER, Fields, Kernel
 from .messages import (
     Accepted,
     Append,
@@ -26,6 +26,9 @@ from .messages import (
     TransferEnded,
 )
 from .progress import Progress
+
+HEARD_BEATS = 3
+"""Who was silent for so many heartbeats is not asked to take over, unless by name."""
 
 
 class Leadership:
@@ -45,6 +48,7 @@ class Leadership:
         self.read_round = 0
         self.confirmed: dict[str, int] = {}
         self.beat_at_us = 0
+        self.notice_at_us = NEVER
         self.transfer_to = ""
         self.transfer_until_us = 0
         self.handed_over = False
@@ -231,7 +235,7 @@ class Leadership:
             return
         kernel.commit(index)
         if not self.is_member():
-            self.ended = "removed"
+            self.resign("removed")
 
     def is_member(self) -> bool:
         """Whether the leader is still in the configuration that is committed by now."""
@@ -243,11 +247,30 @@ class Leadership:
         return index >= self.elected_index
 
     def tell_commit(self) -> None:
-        """Tell idle followers the new commit index at once; the others learn it from the append that follows."""
-        for peer, progress in self.progress.items():
-            is_idle = not progress.round and progress.low >= self.kernel.tail.last_index
-            if is_idle and progress.commit_sent < self.kernel.commit_index:
-                self._send_beat(peer, progress, stamp_us=0)
+        """Have followers learn the new commit index soon, from the append that follows or else by a notice of its own.
+
+        Under load there is an append at once, and a message less for everybody.
+        """
+        if self.notice_at_us == NEVER and self._uninformed():
+            self.notice_at_us = self.kernel.now_us + self.kernel.settings.notice_us
+
+    def _uninformed(self) -> list[tuple[str, Progress]]:
+        """Followers that have everything, and have not been told that all of it is committed."""
+        commit_index = self.kernel.commit_index
+        return [
+            (peer, progress)
+            for peer, progress in self.progress.items()
+            if progress.commit_sent < commit_index and self._has_all(progress)
+        ]
+
+    def _has_all(self, progress: Progress) -> bool:
+        return not progress.round and progress.low >= self.kernel.tail.last_index
+
+    def notify(self) -> None:
+        """Tell now whoever has not been told."""
+        self.notice_at_us = NEVER
+        for peer, progress in self._uninformed():
+            self._send_beat(peer, progress, stamp_us=0)
 
     # --- heartbeats, renewal, confirmation ---
 
@@ -310,7 +333,7 @@ class Leadership:
     @property
     def next_us(self) -> int:
         """When this leader next has something to do without being asked."""
-        due = [self.beat_at_us + self.kernel.settings.heartbeat_us, self._contact_lost_at_us()]
+        due = [self.beat_at_us + self.kernel.settings.heartbeat_us, self.notice_at_us, self._contact_lost_at_us()]
         if self.transfer_to:
             due.append(self.transfer_until_us)
         return min(due)
@@ -334,6 +357,8 @@ class Leadership:
         if not self.ended and kernel.now_us >= self.beat_at_us + kernel.settings.heartbeat_us:
             self.beat()
             self.replicate()
+        if not self.ended and kernel.now_us >= self.notice_at_us:
+            self.notify()
 
     def resign(self, reason: str) -> None:
         """Step down by oneself, and *release* the epoch so that nobody needs to wait for the lease to end."""
@@ -372,14 +397,19 @@ class Leadership:
         self.tenure.drop()
 
     def _most_advanced(self) -> str:
-        voters = [peer for peer in self.progress if peer in self.configuration.voters]
-        return max(voters, key=lambda peer: self.progress[peer].match, default="")
+        """The voter that holds most, of those that were heard lately; of equals, the one heard last."""
+        since_us = self.kernel.now_us - HEARD_BEATS * self.kernel.settings.heartbeat_us
+        heard_at_us = {peer: at_us for peer, at_us in self.tenure.heard_at_us.items() if at_us >= since_us}
+        voters = [peer for peer in self.progress if peer in self.configuration.voters and peer in heard_at_us]
+        return max(voters, key=lambda peer: (self.progress[peer].match, heard_at_us[peer]), default="")
 
     def _transfer_refusal(self, chosen: str) -> str:
         if self.transfer_to:
             return f"a transfer to {self.transfer_to} is under way"
+        if not chosen:
+            return "no other voting member answers"
         if chosen not in self.progress or chosen not in self.configuration.voters:
-            return f"{chosen or 'nobody'} is not another voting member"
+            return f"{chosen} is not another voting member"
         lag = self.kernel.tail.last_index - self.progress[chosen].match
         limit = self.kernel.settings.transfer_lag_limit
         return f"{chosen} lags {lag} entries behind, the limit is {limit}" if lag > limit else ""
@@ -421,6 +451,8 @@ class Leadership:
             return "leader"
         if self.configuration.index > self.kernel.commit_index:
             return "configuration: one change at a time"
+        if self.configuration.lease_ttl_ms != proposed.lease_ttl_ms:
+            return "configuration: the lease's time to live is that of the founding"
         if fault := overlap_fault(self.configuration, proposed):
             return f"configuration: {fault}"
         if lagging := self._lagging_voters(proposed):

@@ -6,18 +6,18 @@ All values are immutable. Times are microseconds; `now_us` is the node's own ela
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ..lease.messages import Holder, LeaseMessage
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
 from ..log.seal import Seal
+from ..log.value import value
 
 # --- messages between members -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Append:
     """Leader to follower: entries that follow `(prev_index, prev_hash)`, ending at a seal; empty to test a prefix.
 
@@ -35,7 +35,7 @@ class Append:
     stamp_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Appended:
     """Follower to leader: `match` is `min(match, durable)` (*ack-what-matches*). `stamp_us` 0: no renewal.
 
@@ -54,7 +54,7 @@ class Appended:
     counts: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Heartbeat:
     """Leader to follower, beside any append in flight: renewal, commit index, and the read round to confirm.
 
@@ -68,7 +68,7 @@ class Heartbeat:
     read_round: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class HeartbeatReply:
     """Follower to leader. `stamp_us` 0: this node does not renew (its disk is stuck)."""
 
@@ -78,7 +78,7 @@ class HeartbeatReply:
     applied_index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Fenced:
     """The sender's epoch is over (*fence*): a higher one was promised here."""
 
@@ -86,7 +86,7 @@ class Fenced:
     promised_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Fetch:
     """A candidate that adopts a longer log asks for what follows `(prev_index, prev_hash)`; fenced like an append."""
 
@@ -97,7 +97,7 @@ class Fetch:
     prev_hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Fetched:
     """Answer to `Fetch` of the same `request`; `matched` False with no entries means: search earlier."""
 
@@ -110,7 +110,7 @@ class Fetched:
     commit_index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Handover:
     """The leader asks its successor to take over now; it has released the epoch (*transfer-drops-the-lease*)."""
 
@@ -118,14 +118,14 @@ class Handover:
     leader: Holder
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadIndexQuery:
     """A follower asks the leader for an index that a strong read may be answered at."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadIndexReply:
     """The commit index confirmed *after* the query arrived; `index` -1: this node does not lead."""
 
@@ -134,14 +134,14 @@ class ReadIndexReply:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class QuorumQuery:
-    """A quorum read asks for a member's durable position, applied position and configuration."""
+    """A quorum read asks for a member's durable position, its configuration there, and its applied position."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class QuorumState:
     """Answer to `QuorumQuery`."""
 
@@ -180,12 +180,12 @@ class ReadMode(StrEnum):
     QUORUM = "quorum"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Tick:
     """Time has passed. The core says by `Replica.deadline_us` when it wants the next one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Receive:
     """A message came from member `sender`."""
 
@@ -193,14 +193,14 @@ class Receive:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Persisted:
     """The write of that token is on disk. Writes end in the order in which they were asked for."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class DiskFull:
     """There is no room: no write that was asked for and not yet reported as persisted was carried out.
 
@@ -210,7 +210,7 @@ class DiskFull:
     full: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Draft:
     """An entry to be: everything but its place. `time_us` is wall time; the core never lets it go back."""
 
@@ -221,7 +221,7 @@ class Draft:
     bodies: tuple[bytes | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Propose:
     """Append these drafts, decided in `epoch` on top of entry `after_index`; void in any other epoch or place."""
 
@@ -231,7 +231,7 @@ class Propose:
     drafts: tuple[Draft, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Read:
     """A read has arrived; `index` is the last one its session saw. Ends in `ReadReady` or `ReadFailed`."""
 
@@ -241,14 +241,14 @@ class Read:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Applied:
     """The projection holds everything up to this index."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LogRead:
     """Answer to `ReadLog`: consecutive entries ending at a seal, and the seals among them."""
 
@@ -257,14 +257,14 @@ class LogRead:
     seals: tuple[Seal, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Transfer:
     """Hand leadership over, to `target` or to the most advanced follower. Ends in `TransferEnded`."""
 
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reconfigure:
     """Put this configuration in force by one entry (PROTOCOL § 10). Ends as a proposal does."""
 
@@ -272,14 +272,14 @@ class Reconfigure:
     configuration: Configuration
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Found:
     """All first members answered that they are empty: this is the founding configuration."""
 
     configuration: Configuration
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MayTry:
     """An external lease source allows this node to try for an epoch above `token` until `until_us`; 0 takes it back."""
 
@@ -303,7 +303,7 @@ class Role(StrEnum):
     LEARNER = "learner"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class HardState:
     """What must survive a crash beside the log."""
 
@@ -311,7 +311,7 @@ class HardState:
     holder: Holder | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Send:
     """Deliver `message` to a member, at most once; it may be lost."""
 
@@ -319,7 +319,7 @@ class Send:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Persist:
     """One durable transaction: drop what follows `cut_after`, append entries with bodies and seals, store the rest.
 
@@ -334,14 +334,14 @@ class Persist:
     commit_index: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Apply:
     """Everything up to `commit_index` is committed and durable here: fold it."""
 
     commit_index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadLog:
     """Read entries from `first` on, up to about `max_bytes` and on to the next seal. Answered by `LogRead`."""
 
@@ -350,7 +350,7 @@ class ReadLog:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Accepted:
     """The proposal of that token now stands in the log as entries `first` to `last` of `epoch`; not yet committed."""
 
@@ -360,7 +360,7 @@ class Accepted:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Declined:
     """The proposal of that token left no trace. `reason`: leader, epoch, transfer, full, configuration."""
 
@@ -369,7 +369,7 @@ class Declined:
     leader: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadReady:
     """Answer the read of that token at `member`, once it has applied `position` (this node: it has)."""
 
@@ -378,7 +378,7 @@ class ReadReady:
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadFailed:
     """The read of that token cannot keep its promise. `silent` names the members that did not answer."""
 
@@ -387,7 +387,7 @@ class ReadFailed:
     silent: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RoleChanged:
     """This node is now `role` in `epoch`, led by `leader` if known. A leader `serves` once its own entry is applied.
 
@@ -400,14 +400,14 @@ class RoleChanged:
     serves: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class TransferEnded:
     """The transfer is over: `reason` is empty when another member took over, else says why it did not."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Discarded:
     """Entries `first` to `last`, never acknowledged, were cut from this log: another history was committed."""
 
@@ -415,7 +415,7 @@ class Discarded:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Halt:
     """An invariant is broken: stop the process, and say this."""
 

@@ -6,13 +6,13 @@ members that did not answer. A read that cannot keep its promise by its deadline
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from ..lease.quorum import reached, silent
 from ..log.configuration import Configuration
 from ..log.entry import Position
-from .kernel import Kernel
+from .kernel import NEVER, Kernel
 from .leadership import Leadership
 from .messages import (
     QuorumQuery,
@@ -215,8 +215,8 @@ class ReadBarriers:
         wait.request, wait.asked_at_us = kernel.request(), kernel.now_us
         for peer in sorted(self._everyone(wait) - {kernel.me.node}):
             kernel.send(peer, QuorumQuery(wait.request))
-        if kernel.is_whole and kernel.configuration and kernel.is_voter:
-            self._note_state(wait, kernel.me.node, self.own_state(wait.request))
+        if own := self.own_state(wait.request):
+            self._note_state(wait, kernel.me.node, own)
 
     def _everyone(self, wait: QuorumWait) -> set[str]:
         members = set(self.kernel.peers)
@@ -224,20 +224,26 @@ class ReadBarriers:
             members |= state.configuration.voters
         return members
 
-    def own_state(self, request: int) -> QuorumState:
-        """This member's durable position, applied position and configuration."""
-        kernel = self.kernel
-        assert kernel.configuration is not None
-        return QuorumState(request, kernel.tail.durable, self._applied_position(), kernel.configuration)
+    def own_state(self, request: int) -> QuorumState | None:
+        """The end of this member's durable log, the configuration in force there, and what is applied.
+
+        A damaged member has none to give.
+        """
+        tail = self.kernel.tail
+        configuration = tail.configuration_at(tail.durable_index)
+        if configuration is None or not self.kernel.is_whole:
+            return None
+        return QuorumState(request, tail.durable, self._applied_position(), configuration)
 
     def _applied_position(self) -> Position:
         return self.kernel.position_of(self.kernel.applied_index) or Position(0, 0)
 
     def on_quorum_query(self, sender: str, query: QuorumQuery) -> None:
         """Another node asks; a damaged member does not answer."""
-        kernel = self.kernel
-        if kernel.is_whole and kernel.configuration is not None:
-            kernel.send(sender, self.own_state(query.request))
+        if leadership := self.leadership():
+            leadership.notify()
+        if own := self.own_state(query.request):
+            self.kernel.send(sender, own)
 
     def on_quorum_state(self, sender: str, state: QuorumState) -> None:
         """A member's state came."""
@@ -252,16 +258,23 @@ class ReadBarriers:
         if wait.position is not None:
             return
         wait.states[member] = state
-        newest = max((known.configuration for known in wait.states.values()), key=lambda known: known.version)
-        if newest.voters - {self.kernel.me.node} - set(self.kernel.peers):
-            self.kernel.rule("newest-configuration")
-        if self.has_quorum(wait.states, newest):
-            wait.position = max(wait.states[voter].position for voter in newest.voters if voter in wait.states)
+        counted = self.counted_configuration(wait.states)
+        if counted.voters - {self.kernel.me.node} - set(self.kernel.peers):
+            self.kernel.rule("configuration-of-the-highest")
+        if self.has_quorum(wait.states, counted):
+            wait.position = max(known.position for known in wait.states.values())
             wait.rinse_until_us = self.kernel.now_us + self.kernel.settings.rinse_us
 
-    def has_quorum(self, states: Collection[str], newest: Configuration) -> bool:
-        """R is counted in the newest configuration seen."""
-        return reached(states, newest.voters, newest.recovery_quorum)
+    def counted_configuration(self, states: Mapping[str, QuorumState]) -> Configuration:
+        """R is counted in the configuration of the highest log seen, as in an election (*adopted-quorum*).
+
+        Not in the newest by its own version: that may be one which a leader of old appended and nobody else took over.
+        """
+        return max(states.values(), key=lambda state: state.position).configuration
+
+    def has_quorum(self, states: Collection[str], counted: Configuration) -> bool:
+        """Whether R members of that configuration have answered."""
+        return reached(states, counted.voters, counted.recovery_quorum)
 
     def _settle_quorum(self) -> None:
         kernel = self.kernel
@@ -285,8 +298,15 @@ class ReadBarriers:
 
     # --- ends ---
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether any read waits, here or at another node that asked this one."""
+        return bool(self.at_index or self.at_round or self.at_leader or self.at_quorum)
+
     def settle(self) -> None:
         """See which reads can be answered now, and which can no longer."""
+        if not self.is_waiting:
+            return
         self._settle_leader()
         self._settle_rounds()
         self._settle_quorum()
@@ -346,9 +366,11 @@ class ReadBarriers:
     @property
     def next_us(self) -> int:
         """When a read that waits wants to be looked at again."""
+        if not self.is_waiting:
+            return NEVER
         settings = self.kernel.settings
         due = [wait.deadline_us for wait in (*self.at_index, *self.at_round, *self.at_leader, *self.at_quorum)]
         if self.leader():
             due += [wait.asked_at_us + settings.retry_us for wait in self.at_leader]
         due += [wait.asked_at_us + settings.heartbeat_us for wait in self.at_quorum]
-        return min(due, default=1 << 62)
+        return min(due)

@@ -146,9 +146,14 @@ class Replica:
             said.role, said.epoch, said.leader, said.serves, kernel.acceptor.promised_epoch, kernel.commit_index,
             kernel.applied_index, tail.last, tail.durable_index, self._lease_remaining_us(),
             leadership.matches() if leadership else {},
-            {peer: progress.applied_index for peer, progress in leadership.progress.items()} if leadership else {},
+            self.follower_applied(),
             kernel.configuration, kernel.is_whole, kernel.full,
         )  # fmt: skip
+
+    def follower_applied(self) -> dict[str, int]:
+        """How far each follower has folded, as it last said; nothing while this node does not lead."""
+        progress = self.leadership.progress if self.leadership else {}
+        return {peer: known.applied_index for peer, known in progress.items()}
 
     def _lease_remaining_us(self) -> int:
         if self.leadership is None:

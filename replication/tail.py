@@ -70,6 +70,10 @@ class Tail:
         """The newest configuration, in force from the moment it was appended; None before a cluster is founded."""
         return self.configurations[-1] if self.configurations else None
 
+    def configuration_at(self, index: int) -> Configuration | None:
+        """The configuration in force in a log that ended at `index`."""
+        return next((known for known in reversed(self.configurations) if known.index <= index), None)
+
     def holds(self, index: int) -> bool:
         """Whether hash and epoch of `index` are known in memory."""
         return self.anchor.index <= index <= self.last_index

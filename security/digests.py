@@ -6,12 +6,15 @@ Whoever lacks the cluster's digest key cannot try out guesses against a digest t
 from __future__ import annotations
 
 import hmac
+import struct
 from collections.abc import Iterable
 
 DIGEST_TAG = b"veridical/digest/1\0"
 SHARES_TAG = b"veridical/digest-key/1\0"
 SECRET_BYTES = 32
 DIGEST_BYTES = 16
+
+_LENGTH = struct.Struct(">I").pack
 
 
 class DigestKey:
@@ -39,4 +42,7 @@ class DigestKey:
 
 
 def _framed(parts: Iterable[bytes]) -> bytes:
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    framed = b""
+    for part in parts:
+        framed += _LENGTH(len(part)) + part
+    return framed

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .process import Process
 
 DIGEST_EVERY = 16
+FORGED = b"forged"
+"""What somebody on the wire puts in the place of a signature."""
 LINEARIZABLE = frozenset({ReadMode.STRONG, ReadMode.LEASE, ReadMode.QUORUM})
 
 
@@ -256,6 +258,8 @@ class Checks:
     def written(self, host: Host, write: Persist) -> None:
         """A write is on disk."""
         for entry in write.entries:
+            if entry.signature == FORGED:
+                raise Violation("nothing forged is written", f"{host.id} has a forged entry at {entry.index}")
             self.history.holds(host.id, entry)
 
     def sending(self, process: Process, message: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..log.configuration import Configuration
 from ..memory.machine import Outcome
 from ..node.decider import Decider, Proposal
-from ..replication.messages import Accepted, Declined, Propose, Reconfigure, RoleChanged
+from ..replication.messages import Accepted, Declined, Propose, Reconfigure, Role, RoleChanged
 from .fold import context
 from .requests import Answer, Elsewhere, Submission, Unanswered, Unknown, Written
 
@@ -71,7 +71,7 @@ class Desk:
     def reconfigure(self, configuration: Configuration, answer: Answer) -> None:
         """An operator wants another configuration."""
         process = self._process
-        if not self.serves:
+        if process.role.role is not Role.LEADER:
             answer(Elsewhere(process.role.leader))
             return
         token = process.token()

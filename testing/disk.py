@@ -104,6 +104,11 @@ class Disk:
             taken.pop()
         return tuple(taken), tuple(self.seals[entry.index] for entry in taken if entry.index in self.seals)
 
+    def go_back_to(self, index: int) -> None:
+        """An earlier copy of the log takes the place of this one; promises are kept apart from it."""
+        self._cut(index)
+        self.commit_index = min(self.commit_index, index)
+
     def _cut(self, after: int) -> None:
         del self.entries[after:]
         self.seals = {index: seal for index, seal in self.seals.items() if index <= after}

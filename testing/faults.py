@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..replication.messages import Append, Fetched, Transfer
+from .checkers import FORGED
 from .network import CHANGEABLE, Weather
 from .operator import Operator
 from .profiles import Profile
+from .rifts import Rifts
 from .world import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Faults:
         self._place = 0
         self._generation = 0
         self._added = 0
+        rifts = Rifts(cluster, operator, self._choices, self._mend_later)
         self._strikes: dict[str, Callable[[], bool]] = {
             "crash": self._crash,
             "crash between effects": self._crash_between_effects,
@@ -69,6 +72,7 @@ class Faults:
             "stalled disk": self._stalled_disk,
             "full disk": self._full_disk,
             "bit rot": self._bit_rot,
+            "log older than its projection": self._log_older_than_its_projection,
             "wiped disk": lambda: self._wipe(self._someone()),
             "wiped disk while another lags": self._wiped_disk_while_another_lags,
             "clock rate": self._clock_rate,
@@ -81,6 +85,8 @@ class Faults:
             "member added while it lags": lambda: self._member_added(lagging=True),
             "member removed": self._member_removed,
             "old members miss a change": self._old_members_miss_a_change,
+            "restarts behind a slow link": rifts.restarts_behind_a_slow_link,
+            "change that nobody takes over": rifts.change_that_nobody_takes_over,
         }
         self._world.at(profile.first_fault_us, self._next)
 
@@ -356,7 +362,7 @@ class Faults:
             seals[place] = replace(seals[place], signature=seals[place].signature[::-1])
             return replace(message, seals=tuple(seals))
         place = self._choices.randrange(len(message.entries))
-        forged = replace(message.entries[place], signature=b"forged")
+        forged = replace(message.entries[place], signature=FORGED)
         return replace(message, entries=(*message.entries[:place], forged, *message.entries[place + 1 :]))
 
     # --- disks ---
@@ -387,7 +393,7 @@ class Faults:
     def _may_lose_one_more(self) -> bool:
         """Whether R whole members would be left if another one were damaged or wiped."""
         configuration, hosts = self._cluster.configuration, self._cluster.hosts
-        whole = [id for id in configuration.voters if not hosts[id].is_wiped and not hosts[id].disk.damaged]
+        whole = [id for id in configuration.voters if hosts[id].is_whole]
         return len(whole) > configuration.recovery_quorum and self._operator.is_idle
 
     def _bit_rot(self) -> bool:
@@ -404,6 +410,24 @@ class Faults:
             self._restart_later(host)
         else:
             self._world.after(self._duration_us(100, 1_000), host.scrub)
+        return True
+
+    def _log_older_than_its_projection(self) -> bool:
+        """Somebody puts an earlier copy of the log in place; the projection tells that there was more.
+
+        If it had not applied all that the log held, nobody could tell: such a node is one that lost its disk.
+        """
+        host = self._someone()
+        if host is None or not self._may_lose_one_more():
+            return False
+        if not host.disk.last_index or host.fold.applied.index < host.disk.last_index:
+            return False
+        host.crash()
+        if host.fold.applied.index < host.disk.last_index:
+            self._restart_later(host)
+            return True
+        host.disk.go_back_to(max(0, host.disk.last_index - self._choices.randint(1, 60)))
+        self._restart_later(host)
         return True
 
     def _wipe(self, host: Host | None) -> bool:

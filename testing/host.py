@@ -52,6 +52,11 @@ class Host:
         return Member(self.id, self.id, public_key(self.id), f"{self.id}:7400")
 
     @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing or unreadable here that this node once acknowledged."""
+        return not self.is_wiped and not self.disk.damaged and self.fold.applied.index <= self.disk.last_index
+
+    @property
     def running(self) -> Process | None:
         """The process, if one is alive and not paused."""
         return None if self.is_paused else self.process

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..lease.acceptor import Acceptor
+from ..lease.quorum import overlap_fault
 from ..lease.tenure import Tenure
-from ..log.configuration import Configuration
+from ..log.configuration import Configuration, Member
 from ..memory.state import MemoryState, Workspace
 from ..node.decider import Decider
+from ..replication import follower, kernel, leadership
 from ..replication.candidacy import Candidacy
 from ..replication.follower import Follower
 from ..replication.kernel import Kernel
@@ -193,6 +195,27 @@ def _count_oneself_early(self: Leadership) -> dict[str, int]:
     return matches
 
 
+def _check_only_the_last_seal(self: Follower, seal: Any, entry: Any, fresh: Any) -> bool:
+    return seal.index != fresh[-1].index or _is_true(self, seal, entry, fresh)
+
+
+_is_true = Follower.is_true
+_objection = Leadership._objection  # pyright: ignore[reportPrivateUsage]
+
+
+def _take_what_was_decided_elsewhere(self: Leadership, proposal: Any) -> str:
+    reason = _objection(self, proposal)
+    return "" if reason == "epoch" else reason
+
+
+_lose_writes = Kernel.lose_writes
+
+
+def _owe_no_cut(self: Kernel) -> None:
+    _lose_writes(self)
+    self._owes_cut = False  # pyright: ignore[reportPrivateUsage]
+
+
 _cut = Tail.cut
 
 
@@ -234,6 +257,29 @@ def _founding_with(write_quorum: int, recovery_quorum: int) -> Callable[..., Con
     return found
 
 
+_reconfigure_objection = Leadership._reconfigure_objection  # pyright: ignore[reportPrivateUsage]
+
+
+def _but_for(objection: str) -> Callable[[Leadership, Configuration], str]:
+    """A change of the configuration passes in spite of that objection."""
+
+    def mistake(self: Leadership, proposed: Configuration) -> str:
+        reason = _reconfigure_objection(self, proposed)
+        return overlap_fault(self.configuration, proposed) if reason.startswith(objection) else reason
+
+    return mistake
+
+
+def _counts_itself_though_removed(self: Leadership) -> Configuration:
+    configuration: Any = self.kernel.configuration
+    if configuration.member(self.kernel.me.node):
+        return configuration
+    twin = _unchecked(configuration, configuration.write_quorum, configuration.recovery_quorum)
+    myself = Member(self.kernel.me.node, self.kernel.me.node, b"", "")
+    object.__setattr__(twin, "members", (*configuration.members, myself))
+    return twin
+
+
 def _return_under_the_old_id(self: Host) -> None:
     self.crash()
     self.disk = Disk()
@@ -257,6 +303,17 @@ def _one_less_than_the_quorum(self: ReadBarriers, states: Any, newest: Configura
 def _answer_at_once(self: ReadBarriers, wait: Any, position: Any) -> str:
     del wait, position
     return self.kernel.me.node
+
+
+def _newest_by_version(self: ReadBarriers, states: Any) -> Configuration:
+    del self
+    return max((state.configuration for state in states.values()), key=lambda known: known.version)
+
+
+def _answer_without_waiting(self: ReadBarriers) -> None:
+    waits, self.at_index = self.at_index, []
+    for wait in waits:
+        self._ready(wait.token)  # pyright: ignore[reportPrivateUsage]
 
 
 _note_state = ReadBarriers._note_state  # pyright: ignore[reportPrivateUsage]
@@ -382,6 +439,40 @@ MUTANTS = (
     Mutant("prefix check left out", "network", 20, ((Follower, "prefix_matches", _always(True)),)),
     Mutant("seal check left out", "network", 20, ((Follower, "is_signed", _always(True)),)),
     Mutant("fetch replies are not matched", "storm", 100, ((Candidacy, "is_expected", _any_fetch_will_do),)),
+    Mutant("chain check left out", "network", 40, ((follower, "chain_fault", _always("")),)),
+    Mutant("only the last seal is checked", "network", 40, ((Follower, "is_true", _check_only_the_last_seal),)),
+    Mutant(
+        "proposals decided elsewhere are taken", "membership", 40,
+        ((Leadership, "_objection", _take_what_was_decided_elsewhere),),
+    ),
+    Mutant("a full disk forgets the cut it owes", "disks", 120, ((Kernel, "lose_writes", _owe_no_cut),)),
+    Mutant(
+        "a shortened log counts", "disks", 60,
+        ((Kernel, "is_whole", property(lambda self: not self.damaged)),),
+    ),
+    Mutant("answers to an earlier run are taken", "echoes", 40, ((kernel, "first_request", _always(0)),)),
+    Mutant(
+        "reads do not wait for the fold", "network", 20,
+        ((ReadBarriers, "_settle_indexes", _answer_without_waiting),),
+    ),
+    Mutant(
+        "R of a quorum read in the newest configuration seen", "rifts", 80,
+        ((ReadBarriers, "counted_configuration", _newest_by_version),),
+    ),
+    Mutant("changes that do not overlap", "rifts", 20, ((leadership, "overlap_fault", _always("")),)),
+    Mutant(
+        "a change while another is under way", "rifts", 20,
+        ((Leadership, "_reconfigure_objection", _but_for("configuration: one change")),),
+    ),
+    Mutant(
+        "a change before the epoch's own entry", "rifts", 80,
+        ((Leadership, "_reconfigure_objection", _but_for("leader")),),
+    ),
+    Mutant(
+        "a removed leader counts itself", "membership", 80,
+        ((Leadership, "configuration", property(_counts_itself_though_removed)),),
+    ),
+    Mutant("a voter that has not caught up", "membership", 20, ((Leadership, "_lagging_voters", _always(())),), True),
     Mutant(
         "duplicate ids are executed", "crashes", 10,
         ((Workspace, "outcome", _always(None)), (MemoryState, "outcome", _always(None))),

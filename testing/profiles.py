@@ -21,7 +21,14 @@ NETWORK = {
     "delaying network": 2, "slow link": 1, "forged history": 1,
 }  # fmt: skip
 PAUSES = {"pause": 2, "leader paused beyond its lease": 3, "pause between effects": 2, "slow fold": 1}
-DISKS = {"slow disk": 2, "stalled disk": 2, "full disk": 2, "bit rot": 2, "wiped disk": 1}
+DISKS = {
+    "slow disk": 2,
+    "stalled disk": 2,
+    "full disk": 2,
+    "bit rot": 2,
+    "wiped disk": 1,
+    "log older than its projection": 1,
+}
 CLOCKS = {"clock rate": 2, "wall clock step": 2}
 ELECTIONS = {"election storm": 2, "transfer": 2}
 MEMBERSHIP = {"member added": 1, "member removed": 1, "member added while it lags": 1}
@@ -92,6 +99,14 @@ PROFILES = {
                 settings={"election_jitter_us": 10_000, "probe_retry_us": 5_000}),
         Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1},
                 settings={"append_bytes": 1}),
+        # Answers to a process that died reach the next one.
+        Profile("echoes", {"restarts behind a slow link": 6, "leader cut off": 1, "transfer": 1},
+                pace_us=(1_200 * MILLISECOND, 1_900 * MILLISECOND), modes=(ReadMode.QUORUM, ReadMode.STRONG),
+                clients=9, readers=6, loyalty=0.1),
+        # Two members that have been outvoted hold a change that nobody else ever saw.
+        Profile("rifts", {"change that nobody takes over": 8, "crash": 2, "transfer": 1}, size=4,
+                pace_us=(1_800 * MILLISECOND, 2_600 * MILLISECOND),
+                modes=(*4 * (ReadMode.QUORUM,), ReadMode.STRONG, ReadMode.SESSION), clients=9, readers=5, loyalty=0.1),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),
         Profile("drill", CRASHES | NETWORK, chaos_us=13 * SECOND, drill=True),
     )

@@ -16,6 +16,7 @@ EXPECTED_FAULTS = sorted({
 EXPECTED_RULES = (
     "adopt-the-best",
     "chain-check",
+    "configuration-of-the-highest",
     "cut-uncommitted-only",
     "damage-is-not-truncation",
     "decided-in-another-epoch",
@@ -29,7 +30,6 @@ EXPECTED_RULES = (
     "late-reply",
     "leader-elected",
     "lease-follows-progress",
-    "newest-configuration",
     "overlapping-change",
     "prefix-check",
     "probe-first",

@@ -130,7 +130,7 @@ class Simulation:
     def _core(self) -> list[Host]:
         """R members of the newest configuration whose disks are whole, everybody if there are not so many."""
         configuration, hosts = self._newest_configuration(), self.cluster.hosts
-        whole = [id for id in sorted(configuration.voters) if not hosts[id].is_wiped and not hosts[id].disk.damaged]
+        whole = [id for id in sorted(configuration.voters) if hosts[id].is_whole]
         quorum = max(configuration.recovery_quorum, configuration.write_quorum)
         is_founded = self.cluster.checks.history.length > 0  # it takes all first members to found a cluster
         if len(whole) < quorum or not self.operator.is_idle or not is_founded:

@@ -147,7 +147,9 @@ def record_of(content: bytes) -> Record:
     numbers = {name: 0 for name in Record._fields if name.endswith(("_ppm", "support", "_count"))}
     times = {name: TIME_US for name in Record._fields if name.endswith("_us")}
     absent = dict.fromkeys(("valid_from_us", "valid_to_us", "expires_at_us", "volatile_until_us"))
-    lists = dict.fromkeys(("provenance", "sources", "principals", "corroborators", "contradictors"), ())
+    lists = dict.fromkeys(
+        ("provenance", "sources", "principals", "authenticated", "corroborators", "contradictors"), ()
+    )
     return Record(
         **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), value_digest=bytes(16),
         metadata="{}", detail="{}", trust="candidate", pinned=False, version=Version(1, 7, 0),

@@ -12,6 +12,7 @@ from veridical.memory.commands import (
     CORROBORATE,
     DEMOTE,
     FORGET,
+    LATTICE,
     MULTI_VALUED,
     PIN,
     PROMOTE,
@@ -36,7 +37,8 @@ from veridical.memory.commands import (
     WriteBody,
     encode_body,
 )
-from veridical.memory.context import Rights
+from veridical.memory.context import RIGHTS, Rights
+from veridical.memory.fields import json_text
 from veridical.memory.lifecycle import HALF_LIFE_US
 from veridical.memory.machine import (
     Command,
@@ -49,6 +51,34 @@ from veridical.memory.machine import (
 )
 from veridical.memory.record import Record
 from veridical.memory.state import MemoryState, Workspace
+from veridical.memory.trust_commands import (
+    APPROVE,
+    ATTEST,
+    EDIT,
+    ENROLL,
+    GIVE,
+    MARK_FIXED,
+    REJECT,
+    REVOKE,
+    REVOKE_REJECTION,
+    ROTATE,
+    TAKE,
+    UNDO,
+    AttestBody,
+    EditBody,
+    EnrollBody,
+    FixBody,
+    GrantBody,
+    ReviewBody,
+    RevokeBody,
+    RevokeRejectionBody,
+    RotateBody,
+    UndoBody,
+    rotation_message,
+)
+from veridical.security.keys import verify
+from veridical.security.principal import Principal
+from veridical.verdict import GateReceipt
 
 START_US = 1_750_000_000_000_000
 SECOND_US = 1_000_000
@@ -103,6 +133,7 @@ class World:
     rights: Rights = field(default_factory=OperatorRights)
     now_us: int = START_US
     epoch: int = 1
+    runner_key: bytes | None = None
     state: MemoryState = field(default_factory=MemoryState)
     log: list[FoldedEntry] = field(default_factory=list[FoldedEntry])
     commands: int = 1_000_000  # ids that a test chooses itself are below
@@ -116,7 +147,7 @@ class World:
     def envelope(self, commands: list[Command]) -> list[Outcome]:
         """Decide the commands of one envelope, fold its entry as every node does, and return the outcomes."""
         index = len(self.log) + 1
-        context = Context(Digests(), self.rights, self.epoch)
+        context = Context(Digests(), self.rights, self.epoch, verify, self.runner_key)
         items = decide_envelope(Workspace(self.state), commands, self.now_us, context, index)
         heads = [(command.id, command.kind) for command in commands]
         bodies: list[bytes | None] = [command.content for command in commands]
@@ -184,8 +215,57 @@ class World:
     def declare(self, pattern: str, predicate: str, author: bytes | None = None) -> Outcome:
         return self.send(SETTING, SettingBody(MULTI_VALUED, (pattern, predicate)), author)
 
+    def place(self, child: str, parent: str, author: bytes | None = None) -> Outcome:
+        return self.send(SETTING, SettingBody(LATTICE, (child, parent)), author)
+
+    def mark_fixed(self, id: bytes, author: bytes | None = None) -> Outcome:
+        return self.send(MARK_FIXED, FixBody(id), author)
+
     def set(self, name: str, value: int) -> Outcome:
         return self.send(SETTING, SettingBody(name, value))
+
+    def enroll(
+        self, key: bytes, *grants: tuple[str, str], author: bytes | None = None, name: str = "somebody"
+    ) -> Outcome:
+        """Enroll a key; each grant is a pattern and its rights in one string, `"read write"`."""
+        body = EnrollBody(key, name, tuple((pattern, tuple(rights.split())) for pattern, rights in grants))
+        return self.send(ENROLL, body, author)
+
+    def guard(self, key: bytes) -> None:
+        """Enroll the first principal: an administrator who may do everything."""
+        assert self.enroll(key, ("*", " ".join(RIGHTS)), author=key).code == "enrolled"
+
+    def revoke(self, key: bytes, author: bytes | None = None) -> Outcome:
+        return self.send(REVOKE, RevokeBody(key, "left the team"), author)
+
+    def rotate(self, key: bytes, successor: Principal, author: bytes | None = None) -> Outcome:
+        proof = successor.sign(rotation_message(key, successor.public_key))
+        return self.send(ROTATE, RotateBody(key, successor.public_key, proof), author)
+
+    def give(self, key: bytes, pattern: str, rights: str, author: bytes | None = None) -> Outcome:
+        return self.send(GIVE, GrantBody(key, pattern, tuple(rights.split())), author)
+
+    def take(self, key: bytes, pattern: str, rights: str, author: bytes | None = None) -> Outcome:
+        return self.send(TAKE, GrantBody(key, pattern, tuple(rights.split())), author)
+
+    def approve(self, id: bytes, value: bytes = b"", author: bytes | None = None) -> Outcome:
+        return self.send(APPROVE, ReviewBody(id, value, "checked"), author)
+
+    def reject(self, id: bytes, value: bytes = b"", author: bytes | None = None) -> Outcome:
+        return self.send(REJECT, ReviewBody(id, value, "found wrong"), author)
+
+    def edit(self, id: bytes, text: str, author: bytes | None = None) -> Outcome:
+        return self.send(EDIT, EditBody(id, text, "known better"), author)
+
+    def revoke_rejection(self, id: bytes, text: str = "", author: bytes | None = None) -> Outcome:
+        return self.send(REVOKE_REJECTION, RevokeRejectionBody(id, text, "was right after all"), author)
+
+    def attest(self, id: bytes, receipt: GateReceipt, author: bytes | None = None) -> Outcome:
+        evidence = json_text("evidence", receipt.model_dump(mode="json"))
+        return self.send(ATTEST, AttestBody(id, evidence), author)
+
+    def undo(self, id: bytes, event: Outcome, author: bytes | None = None) -> Outcome:
+        return self.send(UNDO, UndoBody(id, event.version, "a mistake"), author)
 
     def record(self, id: bytes) -> Record:
         """The row under that id, which must be there."""

@@ -16,6 +16,7 @@ from veridical.memory.machine import Command, Context, OperatorRights, Outcome, 
 from veridical.memory.state import MemoryState, Workspace
 from veridical.projection.projection import Projection
 from veridical.security.digests import DigestKey
+from veridical.security.keys import verify
 
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000
@@ -34,7 +35,7 @@ class World:
         self.memory = MemoryState()
         self.entries: list[Entry] = []
         self.now_us = START_US
-        self._context = Context(DigestKey(bytes(32)), OperatorRights(), 1)
+        self._context = Context(DigestKey(bytes(32)), OperatorRights(), 1, verify)
         self._commands = 0
 
     @property

@@ -184,8 +184,8 @@ class TranscriptWorld:
         """The network of a replica works again."""
         self.down.discard(id)
 
-    def transfer(self, id: str, target: str) -> None:
-        """The leader is asked to hand over."""
+    def transfer(self, id: str, target: str | None = None) -> None:
+        """The leader is asked to hand over, to anybody if nobody is named."""
         self.step(id, Transfer(target))
 
     def step(self, id: str, input: Input) -> None:

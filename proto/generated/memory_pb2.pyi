@@ -29,12 +29,14 @@ class _WaitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wait.ValueType],
     DESCRIPTOR: _descriptor.EnumDescriptor
     WAIT_QUORUM: _Wait.ValueType  # 0
     WAIT_ALL: _Wait.ValueType  # 1
+    WAIT_COMMIT: _Wait.ValueType  # 2
 
 class Wait(_Wait, metaclass=_WaitEnumTypeWrapper):
     """When a write is answered: once its write quorum holds it, or once every voting member does."""
 
 WAIT_QUORUM: Wait.ValueType  # 0
 WAIT_ALL: Wait.ValueType  # 1
+WAIT_COMMIT: Wait.ValueType  # 2
 Global___Wait: _TypeAlias = Wait  # noqa: Y015
 
 class _ReadMode:

@@ -260,8 +260,11 @@ class Prepare(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     CANDIDATE_FIELD_NUMBER: _builtins.int
     CONFIGURATION_FIELD_NUMBER: _builtins.int
+    RELEASED_EPOCH_FIELD_NUMBER: _builtins.int
     request: _builtins.int
     epoch: _builtins.int
+    released_epoch: _builtins.int
+    """The epoch that its holder gave up in favour of the candidate, or 0."""
     @_builtins.property
     def candidate(self) -> Global___Holder: ...
     @_builtins.property
@@ -273,10 +276,11 @@ class Prepare(_message.Message):
         epoch: _builtins.int = ...,
         candidate: Global___Holder | None = ...,
         configuration: _log_pb2.Configuration | None = ...,
+        released_epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "configuration", b"configuration", "epoch", b"epoch", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "configuration", b"configuration", "epoch", b"epoch", "released_epoch", b"released_epoch", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -427,6 +431,7 @@ class Appended(_message.Message):
     COMMIT_INDEX_FIELD_NUMBER: _builtins.int
     APPLIED_INDEX_FIELD_NUMBER: _builtins.int
     STAMP_US_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     round: _builtins.int
     matched: _builtins.bool
@@ -436,6 +441,8 @@ class Appended(_message.Message):
     applied_index: _builtins.int
     stamp_us: _builtins.int
     """0: the lease is not renewed"""
+    counts: _builtins.bool
+    """false: entries it once acknowledged are still missing there"""
     def __init__(
         self,
         *,
@@ -447,10 +454,11 @@ class Appended(_message.Message):
         commit_index: _builtins.int = ...,
         applied_index: _builtins.int = ...,
         stamp_us: _builtins.int = ...,
+        counts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_index", b"applied_index", "commit_index", b"commit_index", "epoch", b"epoch", "last_index", b"last_index", "match", b"match", "matched", b"matched", "round", b"round", "stamp_us", b"stamp_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_index", b"applied_index", "commit_index", b"commit_index", "counts", b"counts", "epoch", b"epoch", "last_index", b"last_index", "match", b"match", "matched", b"matched", "round", b"round", "stamp_us", b"stamp_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -19,6 +19,12 @@ from veridical.testing.sim_command import main, shrink
 from veridical.testing.simulator import simulate
 
 SEEDS = 64
+ONCE_BROKEN = (
+    ("echoes", 0),  # an answer to a question of the run before was taken for one of this run
+    ("rifts", 0),  # a quorum read counted R in a change that only an outvoted leader had
+    ("disks", 1588),  # the healed members did not come to one state, by a fault of the simulated disk
+    ("disks", 1636),
+)
 PRINT_TRACE = (
     "from veridical.testing.simulator import simulate; from veridical.testing.profiles import PROFILES;"
     "print(simulate(7, PROFILES['everything']).trace_hash)"
@@ -39,6 +45,13 @@ def test_every_promise_is_kept(seed: int) -> None:
     assert report.checked["commands acknowledged"] >= 200
     assert faults >= 10
     assert report.simulated_us >= 20_000_000
+
+
+@pytest.mark.parametrize(("profile", "seed"), ONCE_BROKEN, ids=[f"{name}-{seed}" for name, seed in ONCE_BROKEN])
+def test_what_was_once_broken_stays_mended(profile: str, seed: int) -> None:
+    """Runs that found a mistake of the core or of the simulator."""
+    report = simulate(seed, PROFILES[profile])
+    assert not report.violation, said(report)
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

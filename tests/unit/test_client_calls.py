@@ -8,6 +8,7 @@ from fake_nodes import FakeNode, accepted, fake_nodes, refusing
 
 from veridical.client import AsyncReplicatedMemory
 from veridical.memory.errors import (
+    Bug,
     Invalid,
     NotLeader,
     OutcomeUnknown,
@@ -45,6 +46,25 @@ def three() -> list[FakeNode]:
     return [FakeNode("n1"), FakeNode("n2"), FakeNode("n3")]
 
 
+def held(node: FakeNode, gate: asyncio.Event) -> asyncio.Event:
+    """Let the first envelope that comes to a node wait for the gate; the event tells that it is there."""
+    arrived = asyncio.Event()
+
+    async def slowly(submission: memory_pb2.Submission) -> Result:
+        if len(node.submissions) == 1:
+            arrived.set()
+            await gate.wait()
+        return await accepted(submission)
+
+    node.submit = slowly
+    return arrived
+
+
+def sizes_of(node: FakeNode) -> list[int]:
+    """How many commands each envelope held."""
+    return [len(submission.bodies) for submission in node.submissions]
+
+
 def test_calls_made_together_go_together():
     """One bundle, one envelope, one signature; and each caller hears of its own command."""
     nodes = three()
@@ -78,15 +98,8 @@ def test_an_envelope_is_never_too_full():
 def test_while_one_is_on_its_way_the_next_one_fills():
     """A call that comes later waits for company, and then leaves with it."""
     nodes = three()
-    arrived, gate = asyncio.Event(), asyncio.Event()
-
-    async def slowly(submission: memory_pb2.Submission) -> Result:
-        if len(nodes[0].submissions) == 1:
-            arrived.set()
-            await gate.wait()
-        return await accepted(submission)
-
-    nodes[0].submit = slowly
+    gate = asyncio.Event()
+    arrived = held(nodes[0], gate)
 
     async def work(memory: AsyncReplicatedMemory) -> None:
         first = asyncio.ensure_future(memory.write(fact(0)))
@@ -95,7 +108,154 @@ def test_while_one_is_on_its_way_the_next_one_fills():
         await asyncio.sleep(0)
         gate.set()
         await asyncio.gather(first, *others)
-        assert len(nodes[0].submissions) <= 3
+        assert sizes_of(nodes[0]) == [1, 39]
+
+    against(nodes, work)
+
+
+def test_who_comes_back_together_leaves_together():
+    """Callers in a closed loop: one envelope for all of them, as often as they come."""
+    nodes = three()
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        async def caller(number: int) -> None:
+            for turn in range(5):
+                await memory.write(fact(number * 5 + turn))
+
+        await asyncio.gather(*(caller(number) for number in range(64)))
+        assert sizes_of(nodes[0]) == [64] * 5
+
+    against(nodes, work)
+
+
+def test_who_was_answered_is_waited_for():
+    """Callers on threads come back one after the other: the first of them does not leave without the others."""
+    nodes = three()
+
+    async def slowly(submission: memory_pb2.Submission) -> Result:
+        await asyncio.sleep(0.05)
+        return await accepted(submission)
+
+    nodes[0].submit = slowly
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        async def caller(number: int) -> None:
+            await memory.write(fact(number))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            await memory.write(fact(number))
+
+        await asyncio.gather(*(caller(number) for number in range(4)))
+        await memory.write(fact(9))
+        assert sizes_of(nodes[0]) == [4, 4, 1]
+
+    against(nodes, work)
+
+
+def test_nobody_waits_long_for_company():
+    """The envelope on its way is slow: the next one leaves without waiting for it to come back."""
+    nodes = three()
+    gate = asyncio.Event()
+    arrived = held(nodes[0], gate)
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        first = asyncio.ensure_future(memory.write(fact(0)))
+        await arrived.wait()
+        await asyncio.gather(memory.write(fact(1)), memory.write(fact(2)))
+        assert not first.done()
+        assert sizes_of(nodes[0]) == [1, 2]
+        gate.set()
+        await first
+
+    against(nodes, work)
+
+
+def test_a_full_envelope_waits_for_nobody():
+    """Many envelopes may be under way, if each of them is full."""
+    nodes = three()
+    gate = asyncio.Event()
+    arrived = held(nodes[0], gate)
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        first = asyncio.ensure_future(memory.write(fact(0)))
+        await arrived.wait()
+        await memory.write_many([fact(number) for number in range(512)])
+        assert sizes_of(nodes[0]) == [1, 256, 256]
+        gate.set()
+        await first
+
+    against(nodes, work)
+
+
+def test_what_failed_together_is_tried_again_together():
+    """One pause for all calls of an envelope, and not an envelope for each."""
+    nodes = three()
+
+    async def busy_once(submission: memory_pb2.Submission) -> Result:
+        if len(nodes[0].submissions) == 1:
+            return await refusing(Retry("too much waits", 0.01))(submission)
+        return await accepted(submission)
+
+    nodes[0].submit = busy_once
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        await asyncio.gather(*(memory.write(fact(number)) for number in range(20)))
+        assert sizes_of(nodes[0]) == [20, 20]
+
+    against(nodes, work)
+
+
+def test_closing_ends_every_call():
+    """What was sent is unknown, what still waited for company has not happened; nobody is left waiting."""
+    nodes = three()
+    arrived = held(nodes[0], asyncio.Event())
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        sent = asyncio.ensure_future(memory.write(fact(0)))
+        await arrived.wait()
+        waiting = asyncio.ensure_future(memory.write(fact(1)))
+        await asyncio.sleep(0)
+        await memory.close()
+        ends = await asyncio.gather(sent, waiting, return_exceptions=True)
+        assert [type(end) for end in ends] == [OutcomeUnknown, Unavailable]
+
+    against(nodes, work)
+
+
+def test_a_caller_that_gives_up_is_not_sent():
+    """It waited for company: its command never leaves."""
+    nodes = three()
+    gate = asyncio.Event()
+    arrived = held(nodes[0], gate)
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        first = asyncio.ensure_future(memory.write(fact(0)))
+        await arrived.wait()
+        given_up, other = (asyncio.ensure_future(memory.write(fact(number))) for number in (1, 2))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await other
+        assert sizes_of(nodes[0]) == [1, 1]
+        gate.set()
+        await first
+
+    against(nodes, work)
+
+
+def test_a_result_of_the_wrong_size_is_a_bug_and_no_answer():
+    """Each caller gets its own part of a result, or none."""
+    nodes = three()
+
+    async def short(submission: memory_pb2.Submission) -> Result:
+        result = await accepted(submission)
+        del result.records[1:]
+        return result
+
+    nodes[0].submit = short
+
+    async def work(memory: AsyncReplicatedMemory) -> None:
+        ends = await asyncio.gather(*(memory.write(fact(number)) for number in range(3)), return_exceptions=True)
+        assert [type(end) for end in ends] == [Bug] * 3
 
     against(nodes, work)
 

@@ -101,6 +101,13 @@ class TestAcceptor:
         assert one.obstacle(ALICE, FOUNDERS, FOUNDERS, 5001) == ""
         assert one.obstacle(BOB, FOUNDERS, FOUNDERS, 5000 + TTL_US + MARGIN_US) == ""
 
+    def test_restart_waits_also_where_the_time_to_live_is_learned_later(self) -> None:
+        """A node that restarts before it has any entry learns from others how long it has to wait."""
+        one = Acceptor(4, ALICE, 0, 0, 5000)
+        one.adopt_ttl(TTL_US, MARGIN_US)
+        assert one.obstacle(BOB, FOUNDERS, FOUNDERS, 5000 + TTL_US + MARGIN_US - 1) == "waiting"
+        assert one.obstacle(BOB, FOUNDERS, FOUNDERS, 5000 + TTL_US + MARGIN_US) == ""
+
     def test_an_epoch_is_promised_once(self) -> None:
         """The same epoch goes again only to the very run that has it."""
         one = acceptor()

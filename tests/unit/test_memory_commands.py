@@ -35,10 +35,9 @@ from veridical.memory.commands import (
     WriteBody,
     decode_body,
     encode_body,
-    json_object,
-    json_text,
 )
 from veridical.memory.errors import Invalid, TooLarge
+from veridical.memory.fields import json_object, json_text
 
 encode = cast(Callable[[Any], bytes], msgpack.packb)
 ID = b"i" * 16
@@ -62,6 +61,7 @@ bodies = st.builds(
     st.none() | st.integers(1, 5),
     st.none() | st.integers(1, 5),
     st.booleans(),
+    vouched=names | st.just(""),
 )
 
 

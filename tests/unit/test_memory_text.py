@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.memory.errors import Invalid, TooLarge
-from veridical.memory.keys import is_reserved, make_id, make_key, normal_name, record_id
+from veridical.memory.keys import is_reserved_key, make_id, make_key, normal_name, record_id
 from veridical.memory.scope import normal_pattern, normal_scope, scope_matches
 from veridical.memory.text import canonical_text, unnameable_character, value_key
 
@@ -110,9 +110,9 @@ def test_ids_are_128_bits_of_the_key() -> None:
 @pytest.mark.parametrize("predicate", ["fails", " FAILS ", "Author_Trust", "schema", "design_rule", "tool"])
 def test_reserved_predicates_in_every_spelling(predicate: str) -> None:
     """Case and white space do not dodge the reservation."""
-    assert is_reserved(predicate, "global")
-    assert is_reserved("uses", " META:authors")
-    assert not is_reserved("uses", "global")
+    assert is_reserved_key(predicate, "global")
+    assert is_reserved_key("uses", " META:authors")
+    assert not is_reserved_key("uses", "global")
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,47 @@ def test_a_pause_waits_for_the_round_under_way_and_begins_no_other() -> None:
     on_stage(play)
 
 
+def test_a_caller_that_reads_with_a_promise_is_answered_at_the_commit() -> None:
+    """Its reads wait for the fold by themselves; leadership is not handed over before all others are answered."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        stage.submit("first")
+        await stage.proposed(1)
+        at_commit, applied = stage.submit("a", Wait.COMMIT), stage.submit("b")
+        first = stage.accept()
+        stage.rounds.on_committed(first)
+        stage.rounds.on_applied(first)
+        await stage.proposed(2)
+        last = stage.accept()
+        assert not at_commit.future.done()
+        assert not stage.rounds.waits_for_fold
+        stage.rounds.on_committed(last)
+        assert at_commit.future.done()
+        assert not applied.future.done()
+        assert stage.rounds.waits_for_fold
+        stage.rounds.on_applied(last)
+        assert applied.future.done()
+        assert not stage.rounds.waits_for_fold
+
+    on_stage(play)
+
+
+def test_what_is_committed_but_not_folded_is_unknown_when_leadership_ends() -> None:
+    """Whoever waits for the fold at a leader that is none any more is told that the outcome is unknown."""
+
+    async def play(stage: Stage) -> None:
+        stage.rounds.lead(1)
+        waiting = stage.submit("a")
+        await stage.proposed(1)
+        stage.rounds.on_committed(stage.accept())
+        stage.rounds.lose("gone")
+        assert isinstance(await error_of(waiting), OutcomeUnknown)
+        assert not stage.rounds.waits_for_fold
+
+    on_stage(play)
+
+
 def test_waiting_for_all_waits_for_every_voter() -> None:
     """Applied here is not enough; the slowest voter's log decides."""
 

@@ -266,6 +266,41 @@ def test_drain_hands_over_and_leaves_nobody_waiting(tmp_path: Path) -> None:
     within(tmp_path, work)
 
 
+def test_a_drain_gives_up_at_once_where_nobody_can_take_over(tmp_path: Path) -> None:
+    """The last one of three: it waits for no successor, and whoever waits for an answer is told."""
+
+    async def work(running: Cluster) -> None:
+        last = await running.leader()
+        others = [node.status().name for node in running.followers()]
+        await running.stop(*others)
+        waits = asyncio.ensure_future(write(last, "a", "b", 30 * SECOND_US))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await last.drain(60 * SECOND_US)
+        with pytest.raises((OutcomeUnknown, Unavailable)):
+            await waits
+        with pytest.raises(Unavailable):
+            await write(last, "c", "d")
+
+    within(tmp_path, work)
+
+
+def test_a_lone_node_answers_those_it_has_in_hand_before_it_ends(tmp_path: Path) -> None:
+    """It needs nobody for that; those who come later are refused, so that it ends under any load."""
+
+    async def work(running: Cluster) -> None:
+        lone = await running.leader()
+        writes = [asyncio.create_task(write(lone, f"s{place}", "v")) for place in range(30)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await lone.drain(60 * SECOND_US)
+        assert len(await asyncio.gather(*writes)) == 30
+        with pytest.raises(Unavailable):
+            await write(lone, "too", "late")
+
+    within(tmp_path, work, count=1)
+
+
 def test_a_stop_ends_every_read_and_write_under_way(tmp_path: Path) -> None:
     """Nobody waits for a node that is gone, however long they were ready to."""
 

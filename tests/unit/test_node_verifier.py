@@ -9,7 +9,7 @@ from veridical.log.entry import CONFIGURED, ELECTED, SALT_BYTES, CommandHead, En
 from veridical.memory.errors import Invalid, Refused, TooLarge
 from veridical.node.ports import Submission
 from veridical.node.settings import Limits
-from veridical.node.verifier import Border, Verifier, check_size, verified
+from veridical.node.verifier import LONE_BYTES, Border, Verifier, check_size, verified
 from veridical.security.principal import Principal
 
 PRINCIPAL = Principal(bytes([7]) * 32)
@@ -18,8 +18,10 @@ BORDER = Border(CLUSTER, Limits())
 BODY = bytes(SALT_BYTES) + b"content"
 
 
-def envelope(kind: str = "memory.write", count: int = 1, on_behalf: str = "", cluster: str = CLUSTER) -> Envelope:
-    heads = tuple(CommandHead(bytes([place]) * 16, kind, body_hash(BODY)) for place in range(count))
+def envelope(
+    kind: str = "memory.write", count: int = 1, on_behalf: str = "", cluster: str = CLUSTER, body: bytes = BODY
+) -> Envelope:
+    heads = tuple(CommandHead(bytes([place]) * 16, kind, body_hash(body)) for place in range(count))
     return Envelope(cluster, PRINCIPAL.public_key, 1, heads, on_behalf)
 
 
@@ -122,7 +124,9 @@ def test_the_threads_answer_each_caller_its_own() -> None:
     async def verify_all() -> tuple[int, int, int]:
         failures: list[None] = []
         verifier = Verifier(2, lambda: failures.append(None))
-        sent = [submission(envelope(count=place % 3 + 1)) for place in range(200)]
+        large = BODY + bytes(LONE_BYTES)
+        sent = [submission(envelope(body=large), (large,))]
+        sent += [submission(envelope(count=place % 3 + 1)) for place in range(1, 200)]
         sent = [replace(one, signature=bytes(64)) if place % 10 == 0 else one for place, one in enumerate(sent)]
         futures = [verifier.verify(one, BORDER) for one in sent]
         results = await asyncio.gather(*futures, return_exceptions=True)
@@ -131,3 +135,22 @@ def test_the_threads_answer_each_caller_its_own() -> None:
         return matched, sum(isinstance(result, Refused) for result in results), len(failures)
 
     assert asyncio.run(verify_all()) == (180, 20, 20)
+
+
+def test_a_lone_small_envelope_needs_no_thread() -> None:
+    """Its result is there when the call returns; a large one, and what comes while one is out, goes to the threads."""
+
+    async def verify() -> tuple[bool, bool, bool, int]:
+        failures: list[None] = []
+        verifier = Verifier(1, lambda: failures.append(None))
+        large = BODY + bytes(LONE_BYTES)
+        lone = verifier.verify(submission(envelope()), BORDER).done()
+        forged = verifier.verify(replace(submission(envelope()), signature=bytes(64)), BORDER)
+        assert isinstance(forged.exception(), Refused)
+        slow, after = (verifier.verify(submission(envelope(body=body), (body,)), BORDER) for body in (large, BODY))
+        waited = slow.done(), after.done()
+        await asyncio.gather(slow, after)
+        await asyncio.to_thread(verifier.stop)
+        return lone, *waited, len(failures)
+
+    assert asyncio.run(verify()) == (True, False, False, 1)

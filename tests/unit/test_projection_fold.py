@@ -16,7 +16,9 @@ from veridical.log.canonical import decode, encode
 from veridical.log.entry import ELECTED, ORIGIN, CommandHead, Entry, Envelope, Position, body_hash
 from veridical.memory import commands as c
 from veridical.memory import events
+from veridical.memory import trust_commands as t
 from veridical.memory.digest import past_digest, record_digest
+from veridical.memory.fields import json_text
 from veridical.memory.lifecycle import HALF_LIFE_US
 from veridical.memory.record import CANDIDATE, PastVersion, Version
 from veridical.projection import rows, schema
@@ -25,8 +27,12 @@ from veridical.projection.fold import Fold
 from veridical.projection.projection import Projection
 from veridical.projection.reader import Reader
 from veridical.projection.sqlite import Database
+from veridical.security.keys import KeyPair
+from veridical.security.principal import Principal
+from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report
 
 DAY_US = 86_400 * SECOND_US
+NEW_BOB = Principal(b"n" * 32)
 
 
 def eventful() -> World:
@@ -56,7 +62,23 @@ def eventful() -> World:
     world.pass_time(2 * DAY_US)
     ids = tuple(world.memory.records)
     world.say((c.PRUNE, c.PruneBody(world.now_us, HALF_LIFE_US, ids)), author=ALICE)
+    guarded(world)
     return world
+
+
+def guarded(world: World) -> None:
+    """Principals come and go, and what was not granted is asked for."""
+    everything = (("*", ("read", "write", "review", "admin")),)
+    world.say((t.ENROLL, t.EnrollBody(ALICE, "Alice", everything)), author=ALICE)
+    world.say((t.ENROLL, t.EnrollBody(BOB, "Bob", (("team:*", ("write",)),))), author=ALICE)
+    world.say((t.GIVE, t.GrantBody(BOB, "user:bob/**", ("read", "write"))), author=ALICE)
+    world.write("his own", "bob", "has", "user:bob", author=BOB)
+    world.say((t.TAKE, t.GrantBody(BOB, "team:*", ("write",))), author=ALICE)
+    world.write("not his", "bob", "has", "team:x", author=BOB)
+    reviewed(world)
+    proof = NEW_BOB.sign(t.rotation_message(BOB, NEW_BOB.public_key))
+    world.say((t.ROTATE, t.RotateBody(BOB, NEW_BOB.public_key, proof)), author=BOB)
+    world.say((t.REVOKE, t.RevokeBody(NEW_BOB.public_key, "gone")), author=ALICE)
 
 
 def contended(world: World) -> None:
@@ -73,6 +95,44 @@ def contended(world: World) -> None:
     rejected = world.write("wrong", "disputed", "was", "team:x", author=ALICE)
     world.say((c.DEMOTE, c.DemoteBody(rejected, "rejected", "wrong")), author=BOB)
     world.write("wrong", "disputed", "was", "team:x", author=CAROL)
+
+
+def attested(world: World) -> None:
+    """A grader's receipt is spent."""
+    grader = Runner(KeyPair(b"g" * 32), lambda: world.now_us)
+    world.say((t.ENROLL, t.EnrollBody(grader.public_key, "Grader", (("*", ("attest",)),))), author=ALICE)
+    id = world.write("graded", "graded", "is", "team:x", author=BOB)
+    report = signed_report(Report(grader="tests", verdict=Verdict.PASS), grader)
+    receipt = attest_fact(Verdict.PASS, [report], subject="graded", predicate="is", text="graded", runner=grader)
+    evidence = json_text("evidence", receipt.model_dump(mode="json"))
+    world.say((t.ATTEST, t.AttestBody(id, evidence)), author=BOB)
+
+
+def reviewed(world: World) -> None:
+    """What a reviewer decides, and takes back."""
+    world.say((t.ENROLL, t.EnrollBody(CAROL, "Carol", (("*", ("read", "write")),))), author=ALICE)
+    world.say((t.GIVE, t.GrantBody(BOB, "team:*", ("write",))), author=ALICE)
+    id = world.write("its value", "reviewed", "is", "team:x", author=BOB)
+    world.write("its value", "reviewed", "is", "team:x", author=CAROL)
+    for text in ("another value", "a third value"):
+        world.write(text, "reviewed", "is", "team:x", author=ALICE)
+    another, third = world.memory.contending(id)
+    for kind, value in ((t.APPROVE, another.value_digest), (t.REJECT, third.value_digest), (t.REJECT, b"")):
+        world.say((kind, t.ReviewBody(id, value, "looked at")), author=ALICE)
+    world.say((t.REVOKE_REJECTION, t.RevokeRejectionBody(id, "", "was right")), author=ALICE)
+    world.say((t.EDIT, t.EditBody(id, "the best value", "known better")), author=ALICE)
+    world.say((t.UNDO, t.UndoBody(id, world.memory.records[id].version, "not so")), author=ALICE)
+    attested(world)
+    failure = c.WriteBody("failure", "card", "fails", "team:x", "overflow")
+    [written] = world.say((c.WRITE, failure), author=BOB)
+    world.say((t.MARK_FIXED, t.FixBody(written.record_id)), author=BOB)
+    world.say((c.SETTING, c.SettingBody(c.LATTICE, ("team:x", "global"))), author=ALICE)
+    gone = world.write("a slip", "slip", "is", "team:x", author=BOB)
+    world.say((t.UNDO, t.UndoBody(gone, world.memory.records[gone].version, "a slip")), author=ALICE)
+    kept = world.write("kept", "kept", "is", "team:x", author=BOB)
+    world.say((c.FORGET, c.ForgetBody(kept, "please")), author=ALICE)
+    version = world.memory.versions[kept][-1].until
+    world.say((t.UNDO, t.UndoBody(kept, version, "on second thought")), author=ALICE)
 
 
 EVENTFUL = eventful()
@@ -102,6 +162,7 @@ def test_the_eventful_history_is_one() -> None:
     assert codes == named - {events.EXPIRED}
     memory = EVENTFUL.memory
     assert all((memory.records, memory.versions, memory.contenders, memory.rejections, memory.retractions))
+    assert all((memory.principals, memory.receipts))
 
 
 def test_holds_what_the_memory_rules_hold(fold: Folder) -> None:
@@ -120,6 +181,7 @@ def test_answers_the_rules_as_the_memory_state_does(fold: Folder) -> None:
     for id in ids:
         assert reader.record(id) == memory.record(id)
         assert reader.contending(id) == memory.contending(id)
+        assert reader.last_past(id) == memory.last_past(id)
         assert sorted(reader.witnesses(id)) == sorted(memory.witnesses(id))
     for row in memory.rejections:
         assert reader.rejected(*row)
@@ -127,6 +189,12 @@ def test_answers_the_rules_as_the_memory_state_does(fold: Folder) -> None:
     for id, value, source in memory.retractions:
         assert reader.retracted(id, value, source)
         assert reader.retracted(id, value, b"other source 16b") == memory.retracted(id, value, b"other source 16b")
+        assert reader.holds_retraction(id, value, source)
+    assert {principal.key: principal for principal in reader.principals()} == memory.principals
+    assert all(reader.principal(key) == principal for key, principal in memory.principals.items())
+    assert reader.principal(bytes(32)) is None
+    assert all(reader.receipt_use(receipt) == id for receipt, id in memory.receipts.items())
+    assert reader.receipt_use(bytes(16)) is None
     for command, outcome in memory.outcomes.items():
         assert reader.outcome(command) == outcome
     assert reader.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
@@ -288,6 +356,7 @@ def test_the_writers_own_state_answers_the_rules(fold: Folder) -> None:
         assert state.contending(id) == memory.contending(id)
     assert all(state.rejected(*row) for row in memory.rejections)
     assert all(state.retracted(*row) for row in memory.retractions)
+    assert all(state.principal(key) == principal for key, principal in memory.principals.items())
     assert state.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
     assert (state.window(), state.time_us()) == (memory.window(), memory.time_us())
 

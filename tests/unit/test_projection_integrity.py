@@ -73,7 +73,7 @@ def test_an_open_projection_can_be_checked(tmp_path: Path) -> None:
         ("DELETE FROM contender", {"bucket"}),
         ("DELETE FROM rejection", {"bucket"}),
         ("DELETE FROM retraction", {"bucket"}),
-        ("UPDATE bucket SET digest = zeroblob(32)", {"bucket"}),
+        ("UPDATE bucket SET digests = zeroblob(512)", {"bucket"}),
         ("UPDATE scope SET records = 99 WHERE number = 1", {"scope"}),
         ("INSERT INTO words(rowid, value) VALUES (999, 'ghost')", {"words"}),
         ("INSERT INTO words(words, rowid, value) VALUES ('delete', 6, 'value')", {"words"}),

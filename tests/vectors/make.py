@@ -17,9 +17,19 @@ from veridical.log.entry import BODY_TAG, ENTRY_TAG, ENVELOPE_TAG, CommandHead, 
 from veridical.log.identifier import uuid7, uuid7_time_us
 from veridical.log.notary import Notary
 from veridical.log.seal import SEAL_TAG, sealed_bytes
+from veridical.memory.receipts import (
+    FACT_TAG,
+    GATE_TAG,
+    RUN_TAG,
+    gate_json,
+    gate_message,
+    receipt_digest,
+    run_message,
+)
 from veridical.security.digests import DIGEST_TAG, DigestKey
 from veridical.security.keys import KeyPair
 from veridical.security.principal import Principal
+from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report
 
 DIRECTORY = Path(__file__).parent
 TIME_US = 1_700_000_000_123_456
@@ -77,6 +87,7 @@ def vectors() -> dict[str, dict[str, Any]]:
             "members": [_plain([member.name, member.id, member.public_key]) for member in FOUNDERS.members],
             "cluster_id": CLUSTER,
         },
+        "receipt.json": _receipt(),
         "digest.json": {
             "about": "Keyed digests: HMAC-SHA256(key, tag + each part after its length in 4 bytes), cut to 16 bytes.",
             "tag": _plain(DIGEST_TAG),
@@ -161,6 +172,28 @@ def _seal() -> dict[str, Any]:
         "sealer_seed": key.seed.hex(),
         "sealer_key": key.public_key.hex(),
         "signature": seal.signature.hex(),
+    }
+
+
+def _receipt() -> dict[str, Any]:
+    """A grader's run and the gate that rests on it, both signed by the author's key."""
+    runner = Runner(KeyPair(AUTHOR.seed), lambda: TIME_US)
+    report = signed_report(Report(grader="tests", verdict=Verdict.PASS, summary="12 passed"), runner)
+    claim: dict[str, Any] = {"subject": "auth", "predicate": "uses", "text": "sessions are JWT"}
+    receipt = attest_fact(Verdict.PASS, [report], **claim, scope="repo:app", runner=runner)
+    gate = receipt.gate()
+    return {
+        "about": "Ed25519 over tag + msgpack of all fields but the last, in order; a run in a gate keeps its own.",
+        "fact_tag": _plain(FACT_TAG),
+        "run_tag": _plain(RUN_TAG),
+        "gate_tag": _plain(GATE_TAG),
+        "claim": _plain(list(claim.values())),
+        "report_digest": report.digest().hex(),
+        "run_signed": run_message(gate.runs[0]).hex(),
+        "gate_signed": gate_message(gate).hex(),
+        "seed": AUTHOR.seed.hex(),
+        "receipt_digest": receipt_digest(gate).hex(),
+        "receipt": gate_json(gate),
     }
 
 

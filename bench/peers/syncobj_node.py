@@ -1,4 +1,4 @@
-"""One PySyncObj process behind a gRPC door: `ME OTHERS PORT JOURNAL TUNED`, the others separated by commas."""
+"""One PySyncObj process behind a gRPC door: `ME OTHERS PORT JOURNAL`, the others separated by commas."""
 
 # pyright: basic, reportMissingImports=false, reportCallIssue=false
 
@@ -13,14 +13,15 @@ import grpc
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
 KEY_BYTES = 16
+TUNED = {"autoTickPeriod": 0.001, "appendEntriesPeriod": 0.001, "appendEntriesUseBatch": True}
+"""Its defaults wait for a tick of a tenth of a second before each round."""
 
 
 class Store(SyncObj):
     """A replicated dictionary."""
 
-    def __init__(self, me: str, others: list[str], journal: str, tuned: bool) -> None:
-        fast = {"autoTickPeriod": 0.001, "appendEntriesPeriod": 0.001, "appendEntriesUseBatch": True} if tuned else {}
-        super().__init__(me, others, SyncObjConf(journalFile=journal, dynamicMembershipChange=False, **fast))
+    def __init__(self, me: str, others: list[str], journal: str) -> None:
+        super().__init__(me, others, SyncObjConf(journalFile=journal, dynamicMembershipChange=False, **TUNED))
         self.values: dict[bytes, bytes] = {}
 
     @replicated
@@ -58,8 +59,8 @@ class Door(grpc.GenericRpcHandler):
 
 def main() -> None:
     """Serve until killed."""
-    me, others, port, journal, tuned = sys.argv[1:6]
-    store = Store(me, others.split(","), journal, tuned == "1")
+    me, others, port, journal = sys.argv[1:5]
+    store = Store(me, others.split(","), journal)
     server = grpc.server(futures.ThreadPoolExecutor(96), handlers=[Door(store)])
     server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
