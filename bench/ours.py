@@ -30,7 +30,11 @@ FILL_IN_FLIGHT = 8
 
 
 class Ours:
-    """Three nodes, and one client whose calls are signed by a principal. Puts are folded and searchable at return."""
+    """Three nodes, and clients whose calls are signed by a principal.
+
+    A put is committed at return, and what its client reads afterwards holds it (session reads). Bulk is folded and
+    searchable at return.
+    """
 
     name = OURS
 
@@ -51,7 +55,8 @@ class Ours:
                 with (node.directory / CONFIGURATION).open("a") as configuration:
                     configuration.write(f"\n[timings]\nsimulated_fsync_ms = {self._simulated_fsync_ms}\n")
         await self._up()
-        await self.connect()
+        self._single = await self.connect("session")
+        self._folding = await self.connect()
 
     async def stop(self) -> None:
         """See `Peer`; stopping twice is allowed."""
@@ -60,11 +65,14 @@ class Ours:
         self._clients.clear()
         await self._command("down")
 
-    async def connect(self) -> AsyncReplicatedMemory:
+    async def connect(self, read_consistency: str = "local") -> AsyncReplicatedMemory:
         """Another client, with connections of its own."""
         endpoints = [node["endpoint"] for node in self._nodes]
         client = await AsyncReplicatedMemory.connect(
-            endpoints, principal=Principal.generate(), timeout_s=CALL_TIMEOUT_S
+            endpoints,
+            principal=Principal.generate(),
+            timeout_s=CALL_TIMEOUT_S,
+            read_consistency=read_consistency,
         )
         self._clients.append(client)
         return client
@@ -75,7 +83,7 @@ class Ours:
 
     async def put(self, number: int) -> None:
         """See `Peer`."""
-        await self._clients[0].write(self._texts.fact(number))
+        await self._single.write(self._texts.fact(number))
 
     async def put_many(self, number: int) -> None:
         """See `Peer`: one envelope."""
@@ -83,7 +91,7 @@ class Ours:
 
     async def put_anywhere(self, number: int) -> None:
         """See `Peer`: the client itself looks for somebody else."""
-        await self._clients[0].write(self._texts.fact(number), timeout_s=TRIAL_TIMEOUT_S)
+        await self._single.write(self._texts.fact(number), timeout_s=TRIAL_TIMEOUT_S)
 
     async def leader_pid(self) -> int:
         """See `Peer`."""
@@ -113,7 +121,7 @@ class Ours:
         return any(node.running_pid() == pid for node in cluster_in(self.data).nodes)
 
     async def _write(self, numbers: Sequence[int]) -> None:
-        written = await self._clients[0].write_many([self._texts.fact(number) for number in numbers])
+        written = await self._folding.write_many([self._texts.fact(number) for number in numbers])
         for refusal in (item for item in written if isinstance(item, Refused)):
             raise refusal
 

@@ -73,11 +73,16 @@ class AsyncReplicatedMemory(AsyncMemory):
             raise Unavailable("no node answers", directory.endpoints()) from None
 
     @property
+    def _wait(self) -> memory_pb2.Wait.ValueType:
+        """Reads that keep a promise wait for the fold by themselves; for local ones the write has to."""
+        return memory_pb2.WAIT_QUORUM if self._mode == memory_pb2.READ_MODE_LOCAL else memory_pb2.WAIT_COMMIT
+
+    @property
     def _route(self) -> _Parts:
         if os.getpid() != self._process:
             raise Bug("this client was made before a fork; make another one in the child, or use ReplicatedMemory")
         if self._parts is None:
-            self._parts = _Parts(self._endpoints, self._credentials, self._clock, self._entropy)
+            self._parts = _Parts(self._endpoints, self._credentials, self._clock, self._entropy, self._wait)
         return self._parts
 
 
@@ -90,9 +95,10 @@ class _Parts:
         credentials: grpc.ChannelCredentials | None,
         clock: Clock,
         entropy: Entropy,
+        wait: memory_pb2.Wait.ValueType,
     ) -> None:
         self.directory = Directory(endpoints, credentials)
-        self._submitter = Submitter(self.directory, clock, entropy)
+        self._submitter = Submitter(self.directory, clock, entropy, wait)
         self._asker = Asker(self.directory, entropy.random())
 
     async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:

@@ -66,10 +66,11 @@ class Flight(NamedTuple):
 
 
 class Submitter:
-    """The way to the leader. Belongs to one loop."""
+    """The way to the leader. Belongs to one loop. `wait` says when writes are to be answered."""
 
-    def __init__(self, directory: Directory, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, directory: Directory, clock: Clock, entropy: Entropy, wait: memory_pb2.Wait.ValueType) -> None:
         self._directory = directory
+        self._wait = wait
         self._clock = clock
         self._entropy = entropy
         self._jitter = entropy.random()
@@ -235,11 +236,16 @@ class Submitter:
                 bodies=[command.content for command in commands],
                 commands=[memory_pb2.CommandName(id=command.id, kind=command.kind) for command in commands],
                 timeout_us=timeout_us,
+                wait=self._wait,
             )
         salts = self._entropy.bytes(SALT_BYTES * len(commands))
         envelope = signed_envelope(self._directory.cluster_id, batch.principal, commands, self._clock.wall_us(), salts)
         return memory_pb2.Submission(
-            envelope=envelope.raw, signature=envelope.signature, bodies=envelope.bodies, timeout_us=timeout_us
+            envelope=envelope.raw,
+            signature=envelope.signature,
+            bodies=envelope.bodies,
+            timeout_us=timeout_us,
+            wait=self._wait,
         )
 
     def _landed(
