@@ -12,7 +12,7 @@ from . import events
 from .case import Case
 from .events import Event
 from .limits import SOURCES_LIMIT
-from .principals import ENROLLED, REVOKED
+from .principals import ENROLLED, ROTATED, vouched_key
 from .record import CANDIDATE, Record
 from .reputation import principals_needed_of
 from .sources import vouched_digest
@@ -20,54 +20,50 @@ from .state import State
 
 _KEY_BYTES: Final = 32
 _NEW_VALUE: Final = frozenset({events.ASSERTED, events.SUPERSEDED})
-_SAME_VALUE: Final = frozenset({events.CORROBORATED, events.ENDORSED})
+_STATEMENTS: Final = _NEW_VALUE | {events.CORROBORATED, events.ENDORSED, events.REPEATED}
 
 
 def confirmations(case: Case[Any], event: Event, vouched: str) -> list[Event]:
     """What follows from the event of a statement: that its speaker is recognised, and perhaps that this is enough."""
-    speaker = _speaker(case, vouched)
-    if speaker is None:
+    code = event[0]
+    speaker = _speaker(case, vouched) if code in _STATEMENTS else None
+    if speaker is None or (code == events.REPEATED and event[3] is None):
         return []
-    code, id = event[0], event[1]
+    id = event[1]
     if code in _NEW_VALUE:
         return [[events.RECOGNISED, id, speaker]]
-    if code not in _SAME_VALUE and not (code == events.REPEATED and event[3] is not None):
-        return []
     record = case.state.record(id)
-    if record is None or speaker in record.authenticated or len(record.authenticated) >= SOURCES_LIMIT:
+    if record is None:
         return []
-    recognised: Event = [events.RECOGNISED, id, speaker]
-    if record.trust != CANDIDATE or not is_confirmed(case.state, record, speaker):
-        return [recognised]
-    if code == events.REPEATED:
-        event[7] = True  # it leads to another state of trust, so that it makes a version of its own
-    return [recognised, [events.CONFIRMED, id]]
+    is_new = speaker not in record.authenticated and len(record.authenticated) < SOURCES_LIMIT
+    following: list[Event] = [[events.RECOGNISED, id, speaker]] if is_new else []
+    if record.trust == CANDIDATE and is_confirmed(case.state, record, speaker):
+        following.append([events.CONFIRMED, id])
+        if code == events.REPEATED:
+            event[7] = True  # it leads to another state of trust, so that it makes a version of its own
+    return following
 
 
 def is_confirmed(state: State, record: Record, speaker: bytes) -> bool:
-    """Whether with this speaker enough principals that are still in force have stated the value."""
+    """Whether with this speaker enough principals that are still in force have stated the value.
+
+    What a reviewer has doubted is confirmed by nobody's saying it again, old or new.
+    """
+    if record.doubted:
+        return False
     speakers = {*record.authenticated, speaker}
     return sum(_counts(state, one) for one in speakers) >= principals_needed_of(state, bytes.fromhex(record.author))
 
 
 def _counts(state: State, speaker: bytes) -> bool:
+    """Somebody known by key counts while a principal of that identity is enrolled."""
     if len(speaker) != _KEY_BYTES:
         return True
     principal = state.principal(speaker)
-    return principal is not None and principal.standing != REVOKED
+    return principal is not None and principal.standing in (ENROLLED, ROTATED)
 
 
 def _speaker(case: Case[Any], vouched: str) -> bytes | None:
     if not vouched:
         return None if case.principal is None else case.principal.identity
-    known = _enrolled_by_name(case.state, vouched)
-    return vouched_digest(case.context.digests, vouched) if known is None else known
-
-
-def _enrolled_by_name(state: State, vouched: str) -> bytes | None:
-    """The identity of an enrolled principal, where its key is what was vouched for."""
-    try:
-        principal = state.principal(bytes.fromhex(vouched))
-    except ValueError:
-        return None
-    return principal.identity if principal is not None and principal.standing == ENROLLED else None
+    return vouched_key(vouched) or vouched_digest(case.context.digests, vouched)

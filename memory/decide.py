@@ -43,7 +43,7 @@ from .lattice import lattice_of
 from .lifecycle import HALF_LIFE_US, REINFORCED_PPM, VOLATILE_US, is_prunable
 from .limits import LATTICE_LIMIT, MULTI_VALUED_LIMIT, SOURCES_LIMIT, TIME_US_LOWEST
 from .merging import merged_json
-from .principals import HeldRights, enrolled, is_guarded
+from .principals import HeldRights, enrolled, is_guarded, vouched_name
 from .record import CANDIDATE, PPM, REJECTED, VERIFIED, Record
 from .scope import EVERY_SCOPE
 from .sources import RECALLED, anonymous_digest, is_known, is_saturated, source_of, supports
@@ -74,9 +74,12 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
         body = commands.decode_body(command.kind, command.content)
     except Invalid:
         return [refused(rules.MALFORMED)]
+    vouched = ""
+    if type(body) is WriteBody and body.vouched:
+        vouched = vouched_name(state, body.vouched)
+        body = body._replace(vouched=vouched)
     case = Case(state, body, author, now_us, context, principal)
     event = _DECIDERS[command.kind](case)
-    vouched = body.vouched if type(body) is WriteBody else ""
     if principal is None and not vouched:
         return [event]
     return [event, *confirmations(case, event, vouched)]

@@ -95,7 +95,7 @@ def _fresh(happening: Happening, support: int) -> Record:
     return Record(
         id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
         body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, (source,),
-        () if principal is None else (principal,), (), (), (), happening.author, time_us, time_us, time_us,
+        () if principal is None else (principal,), (), False, (), (), happening.author, time_us, time_us, time_us,
         valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, happening.event[0], happening.at,
     )  # fmt: skip
 
@@ -185,7 +185,9 @@ def _promoted(workspace: Workspace, happening: Happening) -> None:
 
 def _demoted(workspace: Workspace, happening: Happening) -> None:
     record = changing_row(workspace, happening)
-    workspace.records[record.id] = judged(workspace, record, CANDIDATE, happening.at)._replace(reason=said(happening))
+    workspace.records[record.id] = judged(workspace, record, CANDIDATE, happening.at)._replace(
+        doubted=True, reason=said(happening)
+    )
 
 
 def _rejected(workspace: Workspace, happening: Happening) -> None:

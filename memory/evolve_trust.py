@@ -116,6 +116,7 @@ def _corrected(present: Record, happening: Happening, text: str) -> Record:
         strength_at_us=happening.time_us,
         support=1,
         authenticated=(),
+        doubted=False,
         corroborators=(),
         contradictors=(),
         author=happening.author,
@@ -135,7 +136,9 @@ def _rejection_revoked(workspace: Workspace, happening: Happening) -> None:
     if record is None or record.value_digest != value or record.trust != REJECTED:
         return
     again = judged(workspace, changing_row(workspace, happening), CANDIDATE, happening.at)
-    workspace.records[id] = again._replace(confidence_ppm=confidence, contradictors=(), reason=said(happening))
+    workspace.records[id] = again._replace(
+        confidence_ppm=confidence, authenticated=(), doubted=False, contradictors=(), reason=said(happening)
+    )
 
 
 # --- taking back ----------------------------------------------------------------------------------------------------
@@ -157,16 +160,22 @@ def _undone(workspace: Workspace, happening: Happening) -> None:
     former = last.record
     _recount(workspace, present, former, happening)
     _set_ledgers(workspace, present, last)
+    _swap_contenders(workspace, present, former)
     workspace.records[id] = former._replace(
         updated_at_us=happening.time_us, reason=said(happening), cause=happening.event[0], version=happening.at
     )
 
 
 def _recount(workspace: Workspace, present: Record | None, former: Record, happening: Happening) -> None:
-    if present is not None and present.value_digest == former.value_digest:
+    """Of two values, one was judged only where a reviewer preferred it."""
+    if present is None:
+        return
+    if present.value_digest == former.value_digest:
         judged(workspace, present, former.trust, happening.at)
-    elif present is not None:
+    elif present.cause == events.PREFERRED:
         judged(workspace, present, CANDIDATE, happening.at)
+    elif former.cause == events.PREFERRED:
+        judged(workspace, former._replace(trust=CANDIDATE), former.trust, happening.at)
 
 
 def _set_ledgers(workspace: Workspace, present: Record | None, last: PastVersion) -> None:
@@ -178,9 +187,16 @@ def _set_ledgers(workspace: Workspace, present: Record | None, last: PastVersion
     if last.ended_by == events.FORGOTTEN:
         lifted = {(former.id, former.value_digest, source): False for source in (*former.sources, ANY_SOURCE)}
         workspace.retractions.update(lifted)
+
+
+def _swap_contenders(workspace: Workspace, present: Record | None, former: Record) -> None:
+    """A value that was preferred waits again; the one that returns waits no longer."""
+    contenders = workspace.contending(former.id)
+    left = tuple(other for other in contenders if other.value_digest != former.value_digest)
     if present is not None and present.cause == events.PREFERRED:
-        contender = present._replace(trust=CANDIDATE)
-        workspace.contenders[former.id] = (*workspace.contending(former.id), contender)
+        left += (present._replace(trust=CANDIDATE),)
+    if left != contenders:
+        workspace.contenders[former.id] = left
 
 
 # --- principals and grants ------------------------------------------------------------------------------------------

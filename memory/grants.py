@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from .context import ADMIN, RIGHTS
-from .scope import EVERY_SCOPE, scope_matches
+from .scope import EVERY_SCOPE, is_pattern, scope_matches
 
 
 class Grant(NamedTuple):
@@ -36,8 +36,8 @@ def covers(pattern: str, other: str) -> bool:
     if pattern in (EVERY_SCOPE, other):
         return True
     if other.endswith("/**"):
-        return not _is_exact(pattern) and scope_matches(pattern, other.removesuffix("/**"))
-    return _is_exact(other) and scope_matches(pattern, other)
+        return is_pattern(pattern) and scope_matches(pattern, other.removesuffix("/**"))
+    return not is_pattern(other) and scope_matches(pattern, other)
 
 
 def may_give(grants: Iterable[Grant], pattern: str) -> bool:
@@ -75,10 +75,6 @@ def patterns_of(grants: Iterable[Grant], right: str) -> tuple[str, ...]:
     """The patterns in which that right is held, in order; those within another one are left out."""
     patterns = sorted(grant.pattern for grant in grants if right in grant.rights)
     return tuple(one for one in patterns if not any(covers(other, one) for other in patterns if other != one))
-
-
-def _is_exact(pattern: str) -> bool:
-    return pattern != EVERY_SCOPE and not pattern.endswith(("/**", ":*"))
 
 
 def _arranged(held: dict[str, set[str]]) -> Grants:

@@ -56,9 +56,8 @@ class ScopeLattice:
         """The scopes that this one lies within, the nearest first; not itself."""
         found: dict[str, None] = {}
         at = normal_scope(scope)
-        start = at
         while (parent := self._parents.get(at)) is not None:
-            if parent == start or parent in found:
+            if parent in found:
                 raise Invalid("lattice", f"{parent} would lie within itself")
             found[parent] = None
             if len(found) > LATTICE_DEPTH_LIMIT:

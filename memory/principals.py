@@ -7,6 +7,7 @@ guarded store never falls back to an open one and never locks everybody out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from . import rules
 from .context import READ, Rights
 from .errors import Refused
 from .grants import NO_GRANTS, Grants, allows, patterns_of
+from .keys import normal_name
 from .record import ORIGIN, PPM, Version
 from .scope import EVERY_SCOPE, normal_scope, scope_matches
 
@@ -26,6 +28,8 @@ STRANGER: Final = "stranger"
 ENROLLED: Final = "enrolled"
 ROTATED: Final = "rotated"
 REVOKED: Final = "revoked"
+
+_KEY: Final = re.compile("[0-9a-f]{64}")
 
 PRIOR_CLAIMS: Final = 4  # a new author counts as somebody with two claims kept and two lost
 DISTRUSTED_UNDER_PPM: Final = 350_000
@@ -91,6 +95,17 @@ def identity_of(state: State, key: bytes) -> Principal:
     if known is not None and known.identity != key:
         known = state.principal(known.identity)
     return Principal(key, key) if known is None else known
+
+
+def vouched_name(state: State, vouched: str) -> str:
+    """The one name of somebody who is vouched for: for a key that of its holder's identity, in hex."""
+    name = normal_name(vouched)
+    return identity_of(state, bytes.fromhex(name)).key.hex() if _KEY.fullmatch(name) else name
+
+
+def vouched_key(name: str) -> bytes | None:
+    """The key that such a name spells, or None for a name of another kind."""
+    return bytes.fromhex(name) if _KEY.fullmatch(name) else None
 
 
 class Reach(NamedTuple):

@@ -37,9 +37,9 @@ class Record(NamedTuple):
 
     `sources` digests every episode (or else author) that stated the value; `principals` the signing or vouched-for
     authors among its supporters; `authenticated` names those of them that count towards verification: by key (32 bytes)
-    an enrolled one, by digest one that was vouched for. `corroborators` and `contradictors` are who has used that verb
-    on it (the latter with the evidence, 32 bytes). `author` is the hex key of who wrote the value, empty for an
-    anonymous writer.
+    an enrolled one, by digest one that was vouched for. Once a reviewer has `doubted` it, however many do not verify
+    it. `corroborators` and `contradictors` are who has used that verb on it (the latter with the evidence, 32 bytes).
+    `author` is the hex key of who wrote the value, empty for an anonymous writer.
 
     `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open
     end. `cause` names the event that made this version.
@@ -65,6 +65,7 @@ class Record(NamedTuple):
     sources: tuple[bytes, ...]
     principals: tuple[bytes, ...]
     authenticated: tuple[bytes, ...]
+    doubted: bool
     corroborators: tuple[bytes, ...]
     contradictors: tuple[bytes, ...]
     author: str

@@ -57,6 +57,17 @@ def normal_pattern(pattern: str) -> str:
     return normal_scope(text)
 
 
+def is_pattern(scope: str) -> bool:
+    """Whether a normal pattern covers more than the one scope that it names."""
+    return scope == EVERY_SCOPE or scope.endswith(("/**", ":*"))
+
+
+def scopes_below(pattern: str) -> tuple[str, str]:
+    """The scopes that a pattern covers besides the one it names, as a half-open range of names in code point order."""
+    prefix = pattern.removesuffix("**").removesuffix("*")
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
 def scope_matches(pattern: str, scope: str) -> bool:
     """Whether a normal pattern covers a normal scope. `a/**` covers `a` and `a/b`, never `ab`."""
     if pattern in (EVERY_SCOPE, scope):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .context import REVIEW, Context, Digester
-from .keys import normal_name
 from .limits import SOURCES_LIMIT
+from .principals import vouched_key
 from .record import VERIFIED, Record
 
 RECALLED: Final = "recall:"  # a source of this form is this memory itself, talking back
@@ -16,7 +15,6 @@ RECALLED: Final = "recall:"  # a source of this form is this memory itself, talk
 _AUTHOR: Final = b"author"
 _EPISODE: Final = b"episode"
 _VOUCHED: Final = b"vouched"
-_KEY: Final = re.compile("[0-9a-f]{64}")
 
 
 class Source(NamedTuple):
@@ -29,7 +27,7 @@ class Source(NamedTuple):
 def source_of(author: bytes | None, episode: str, digests: Digester, vouched: str = "") -> Source:
     """The source of a statement by `author` (None: anonymous) taken from `episode` (empty: from nowhere else).
 
-    `vouched` names who says so in place of the author, who has authenticated them.
+    `vouched` names (by `vouched_name`) who says so in place of the author, who has authenticated them.
     """
     if vouched:
         principal = vouched_digest(digests, vouched)
@@ -47,9 +45,8 @@ def anonymous_digest(digests: Digester) -> bytes:
 
 def vouched_digest(digests: Digester, vouched: str) -> bytes:
     """What stands for somebody who was vouched for: the holder of a key as that key's holder, others by their name."""
-    if _KEY.fullmatch(vouched):
-        return _author_digest(digests, bytes.fromhex(vouched))
-    return digests.digest(_VOUCHED, normal_name(vouched).encode())
+    key = vouched_key(vouched)
+    return digests.digest(_VOUCHED, vouched.encode()) if key is None else _author_digest(digests, key)
 
 
 @lru_cache(maxsize=1024)

@@ -21,7 +21,8 @@ class ReadPoint(NamedTuple):
 class Filters:
     """Which records a query may return. None: any.
 
-    `scopes` in normal form, exact; `kind` and `trust` as records spell them; `valid_at_us` is a moment in valid time.
+    `scopes` in normal form: scopes, or the patterns of a reach, which stand for all scopes that they match; `kind` and
+    `trust` as records spell them; `valid_at_us` is a moment in valid time.
     """
 
     scopes: tuple[str, ...] | None = None

@@ -6,11 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from ..memory.scope import EVERY_SCOPE, is_pattern
 from .answers import Filters
 from .rows import TRUST_NUMBERS, scope_mark
 from .scopes import ScopeCount
 
 SQL_TRUE: Final = "1"
+SCOPES_NAMED_LIMIT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Conditions:
         """The conditions that records live at `now_us` meet. `known` holds the scopes asked for that have records."""
         parts: list[tuple[str, object]] = [("record.expiry_us > ?", now_us)]
         scopes = None
-        if filters.scopes is not None:
-            scopes = tuple(known[name] for name in filters.scopes if name in known)
+        if filters.scopes is not None and EVERY_SCOPE not in filters.scopes:
+            scopes = tuple(known.values())
             numbers = json.dumps([scope.number for scope in scopes])
             parts.append(("record.scope IN (SELECT value FROM json_each(?))", numbers))
         if filters.kind is not None:
@@ -38,7 +40,7 @@ class Conditions:
         if filters.valid_at_us is not None:
             parts.append(("record.valid_from_us <= ?", filters.valid_at_us))
             parts.append(("record.valid_to_us > ?", filters.valid_at_us))
-        unknown = tuple(name for name in filters.scopes or () if name not in known)
+        unknown = tuple(name for name in filters.scopes or () if name not in known and not is_pattern(name))
         return Conditions(" AND ".join(sql for sql, _ in parts), tuple(value for _, value in parts), scopes, unknown)
 
     @property
@@ -48,8 +50,10 @@ class Conditions:
 
     @property
     def scope_records(self) -> int | None:
-        """How many records the scopes hold together; None when every scope is searched."""
-        return None if self.scopes is None else sum(scope.records for scope in self.scopes)
+        """How many records the scopes hold together; None when they are all, or too many to be named one by one."""
+        if self.scopes is None or len(self.scopes) > SCOPES_NAMED_LIMIT:
+            return None
+        return sum(scope.records for scope in self.scopes)
 
     @property
     def scope_expression(self) -> str:

@@ -108,18 +108,24 @@ class Projection:
         Raises `FoldOrder` for entries that do not follow, `ProjectionDamaged` and `ProjectionFull`; the file is then
         where it was, and after the last of them `apply` may be called again.
         """
-        new = [entry for entry in entries if entry.index > self.applied.index]
+        applied_index = self._state.standing().index
+        new = [entry for entry in entries if entry.index > applied_index]
         if not new:
             return
         self._check_order(new)
+        connection = self._connection
         try:
-            with translated(self._database.path), transaction(self._connection, "BEGIN IMMEDIATE"):
-                workspace = self._evolved(new)
-                fold = Fold(workspace, self._state, self._scopes)
-                standing = fold.write(self._connection, new[-1])
-        except BaseException:
-            self._begin()
-            raise
+            connection.execute("BEGIN IMMEDIATE")
+            workspace = self._evolved(new)
+            fold = Fold(workspace, self._state, self._scopes)
+            standing = fold.write(connection, new[-1])
+            connection.execute("COMMIT")
+        except BaseException as error:
+            with translated(self._database.path):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._begin()
+                raise error
         self._state.advance(standing, fold.buckets, fold.present, fold.gone, workspace)
         self._bound_journal()
 
@@ -205,12 +211,10 @@ class Projection:
 def _records_of(items: Sequence[Any]) -> Iterator[bytes]:
     """The records that an entry's events name: the second field of most events is one."""
     for item in items:
-        for event in cast("list[Any]", item[1:] if isinstance(item, list) else ()):
-            match event:
-                case [str(), bytes(id), *_]:
-                    yield id
-                case _:
-                    pass
+        if type(item[0]) is bytes:  # decided here: its events follow
+            for event in item[1:]:
+                if len(event) > 1 and type(event[1]) is bytes:
+                    yield event[1]
 
 
 def _evolve(workspace: Workspace, entry: Entry, items: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ from ..memory.events import EXPIRED
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.record import PastVersion, Record, Version
+from ..memory.scope import EVERY_SCOPE, is_pattern, scopes_below
 from . import schema
 from .answers import (
     ANYTHING,
@@ -247,12 +248,17 @@ class Reader(StoredState):
             return found
 
     def _conditions(self, filters: Filters, now_us: int) -> Conditions:
-        known: dict[str, ScopeCount] = {}
-        for name in filters.scopes or ():
-            row = self._row(schema.GET_SCOPE, name)
-            if row is not None and row[2]:
-                known[name] = ScopeCount(*row)
+        asked = () if filters.scopes is None or EVERY_SCOPE in filters.scopes else filters.scopes
+        known = {scope.name: scope for name in asked for scope in self._scopes_of(name)}
         return Conditions.of(filters, now_us, known)
+
+    def _scopes_of(self, asked: str) -> Iterator[ScopeCount]:
+        """The scopes with records that a scope or pattern covers."""
+        row = self._row(schema.GET_SCOPE, asked.removesuffix("/**"))
+        if row is not None and row[2]:
+            yield ScopeCount(*row)
+        if is_pattern(asked):
+            yield from map(ScopeCount._make, self._connection.execute(schema.GET_SCOPES_WITHIN, scopes_below(asked)))
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from sqlalchemy.sql import ClauseElement
 from ..memory.events import SUPERSEDED
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -282,6 +282,11 @@ GET_CONTENDERS: Final = _text(select(contender.c.body).where(contender.c.id == b
 
 PUT_SCOPE: Final = _put(scope)
 GET_SCOPE: Final = _text(select(scope).where(scope.c.name == bindparam("name")))
+GET_SCOPES_WITHIN: Final = _text(
+    select(scope).where(
+        scope.c.name >= bindparam("first"), scope.c.name < bindparam("end"), scope.c.records > literal_column("0")
+    )
+)
 GET_SCOPES: Final = _text(select(scope).where(scope.c.records > literal_column("0")).order_by(scope.c.name))
 
 PUT_REJECTION: Final = _put(rejection)

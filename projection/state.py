@@ -29,7 +29,7 @@ from .rows import (
 )  # fmt: skip
 from .sieve import Sieve
 
-HOT_RECORDS_LIMIT = 4_096
+HOT_RECORDS_LIMIT = 1_024
 HOT_PRINCIPALS_LIMIT = 4_096
 RECORD_SIEVE_BYTES: Final = 4 << 20
 COMMAND_SIEVE_BYTES: Final = 1 << 20

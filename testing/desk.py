@@ -1,8 +1,8 @@
-"""The desk of a leader: envelopes are decided on the newest state, proposed, and answered when they are applied.
+"""The desk of a leader: envelopes are decided on the newest state, proposed, and answered.
 
 The deciding is done by the node's own `Decider`. It starts once everything in the log is folded, and is dropped
 whenever the core declines what it decided, since it then stands on entries that never were; the envelopes are decided
-again.
+again. Answers are given at the commit or, as the caller wishes, once the entry is folded.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An answer that may be given once `index` is applied here, by the leader of the epoch it was decided in."""
+    """An answer that may be given once `index` is committed, by the leader of the epoch it was decided in.
+
+    Unless `at_commit`, it waits until the entry is applied here as well.
+    """
 
     index: int
     outcomes: tuple[Outcome, ...]
     answer: Answer
+    at_commit: bool = False
 
 
 class Desk:
@@ -103,7 +107,7 @@ class Desk:
         decisions = decider.decide(proposals, process.host.clock.wall_us(), process.host.fold.applied.index)
         token = process.token()
         self._proposed[token] = [
-            (waiting, Due(decision.index, decision.outcomes, waiting.answer))
+            (waiting, Due(decision.index, decision.outcomes, waiting.answer, _is_eager(waiting.submission)))
             for waiting, decision in zip(batch, decisions, strict=True)
         ]
         drafts = tuple(decision.draft for decision in decisions)
@@ -139,13 +143,19 @@ class Desk:
         else:
             self._turn_away(effect.leader)
 
-    def applied(self, index: int) -> None:
-        """Everything up to `index` is committed and applied here: give the answers that waited for it."""
-        ready = [due for due in self._due if due.index <= index]
+    def committed(self, index: int) -> None:
+        """Everything up to `index` is committed: give the answers that wait for no more than that."""
+        self._answer([due for due in self._due if due.index <= index and due.at_commit])
+
+    def _answer(self, ready: list[Due]) -> None:
         if ready:
-            self._due = [due for due in self._due if due.index > index]
+            self._due = [due for due in self._due if due not in ready]
         for due in ready:
             due.answer(Written(due.outcomes, due.index))
+
+    def applied(self, index: int) -> None:
+        """Everything up to `index` is committed and applied here: give the answers that waited for it."""
+        self._answer([due for due in self._due if due.index <= index])
         if self._waiting and self.serves:
             self._pump_soon(LINGER_US)
 
@@ -168,3 +178,8 @@ class Desk:
 def _proposal(submission: Submission) -> Proposal:
     envelope, signature, bodies = submission
     return Proposal(envelope, envelope.raw, signature, bodies)
+
+
+def _is_eager(submission: Submission) -> bool:
+    """About half of all envelopes are answered at the commit; a retry as the first time."""
+    return bool(submission.command_ids[0][-1] & 1)

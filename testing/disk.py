@@ -38,6 +38,7 @@ class Disk:
         self.is_slow = False
         self.is_stalled = False
         self.is_full = False
+        self.fills_at_a_cut = False
         self.tears = False
 
     @property
@@ -181,6 +182,8 @@ class Writer:
     def _begin(self) -> None:
         if self._under_way or not self._waiting or self._is_dead:
             return
+        if self._disk.fills_at_a_cut and any(write.cut_after is not None for write in self._waiting):
+            self._disk.is_full = True
         if self._disk.is_full:
             self._close()
             return

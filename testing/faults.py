@@ -42,7 +42,7 @@ class Faults:
         self._place = 0
         self._generation = 0
         self._added = 0
-        rifts = Rifts(cluster, operator, self._choices, self._mend_later)
+        self._rifts = rifts = Rifts(cluster, operator, self._choices, self._mend_later)
         self._strikes: dict[str, Callable[[], bool]] = {
             "crash": self._crash,
             "crash between effects": self._crash_between_effects,
@@ -71,6 +71,7 @@ class Faults:
             "slow disk": self._slow_disk,
             "stalled disk": self._stalled_disk,
             "full disk": self._full_disk,
+            "full disk at a cut": self._full_disk_at_a_cut,
             "bit rot": self._bit_rot,
             "log older than its projection": self._log_older_than_its_projection,
             "wiped disk": lambda: self._wipe(self._someone()),
@@ -87,6 +88,7 @@ class Faults:
             "old members miss a change": self._old_members_miss_a_change,
             "restarts behind a slow link": rifts.restarts_behind_a_slow_link,
             "change that nobody takes over": rifts.change_that_nobody_takes_over,
+            "leader removes itself apart": rifts.leader_removes_itself_apart,
         }
         self._world.at(profile.first_fault_us, self._next)
 
@@ -98,6 +100,7 @@ class Faults:
     def stop(self) -> None:
         """No more faults."""
         self._stopped = True
+        self._rifts.stop()
         self._cluster.ambush = self._operator.ambush = self._cluster.forger = None
 
     def _next(self) -> None:
@@ -389,6 +392,23 @@ class Faults:
     def _full_disk(self) -> bool:
         host = self._victim()
         return host is not None and self._for_a_while(host, "is_full", 200, 2_500)
+
+    def _full_disk_at_a_cut(self) -> bool:
+        """A leader that was cut off finds no room just when it has to drop what nobody else took over."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        host = leader.host
+        self._network.isolate([host.id], [id for id in self._cluster.hosts if id != host.id])
+        self._mend_later(1_200, 2_000)
+        host.disk.fills_at_a_cut = True
+
+        def end() -> None:
+            host.disk.fills_at_a_cut = host.disk.is_full = False
+            host.wake_disk()
+
+        self._world.after(self._duration_us(2_500, 3_500), end)
+        return True
 
     def _may_lose_one_more(self) -> bool:
         """Whether R whole members would be left if another one were damaged or wiped."""

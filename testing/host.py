@@ -141,7 +141,7 @@ class Host:
     def heal(self) -> None:
         """Everything about this machine is in order again, but for what is lost."""
         disk = self.disk
-        disk.is_slow = disk.is_stalled = disk.is_full = disk.tears = False
+        disk.is_slow = disk.is_stalled = disk.is_full = disk.fills_at_a_cut = disk.tears = False
         self.applies_slowly = self.dies_after_granting = False
         self.clock.wall_offset_us = 0
         if self.process is not None:

@@ -2,7 +2,7 @@
 
 The order of things is a real node's: effects are carried out one after the other, a crash or a pause may fall between
 any two of them, writes end as inputs, committed entries are folded later than they are committed, and a client is
-answered only after that.
+answered between the two or after both.
 """
 
 from __future__ import annotations
@@ -271,6 +271,7 @@ class Process:
     def _apply(self, effect: Apply) -> None:
         self.cluster.checks.committed(self, effect.commit_index)
         self.apply_target = effect.commit_index
+        self.desk.committed(effect.commit_index)
         self._go_on_applying()
 
     def _go_on_applying(self) -> None:

@@ -28,6 +28,7 @@ DISKS = {
     "bit rot": 2,
     "wiped disk": 1,
     "log older than its projection": 1,
+    "full disk at a cut": 1,
 }
 CLOCKS = {"clock rate": 2, "wall clock step": 2}
 ELECTIONS = {"election storm": 2, "transfer": 2}
@@ -104,7 +105,9 @@ PROFILES = {
                 pace_us=(1_200 * MILLISECOND, 1_900 * MILLISECOND), modes=(ReadMode.QUORUM, ReadMode.STRONG),
                 clients=9, readers=6, loyalty=0.1),
         # Two members that have been outvoted hold a change that nobody else ever saw.
-        Profile("rifts", {"change that nobody takes over": 8, "crash": 2, "transfer": 1}, size=4,
+        Profile("rifts", {"change that nobody takes over": 8, "leader removes itself apart": 2, "crash": 2,
+                          "transfer": 1},
+                size=4,
                 pace_us=(1_800 * MILLISECOND, 2_600 * MILLISECOND),
                 modes=(*4 * (ReadMode.QUORUM,), ReadMode.STRONG, ReadMode.SESSION), clients=9, readers=5, loyalty=0.1),
         Profile("suspended", CRASHES | {"machine suspended": 4, "leader cut off": 2}, modes=WITHOUT_LEASE),

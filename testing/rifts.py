@@ -32,6 +32,11 @@ class Rifts:
         self._operator = operator
         self._choices = choices
         self._mend_later = mend_later
+        self._is_over = False
+
+    def stop(self) -> None:
+        """Whatever is under way goes no further."""
+        self._is_over = True
 
     def restarts_behind_a_slow_link(self) -> bool:
         """A follower starts again and again, while answers to its earlier runs are still on their way."""
@@ -45,6 +50,8 @@ class Rifts:
         return True
 
     def _restart(self, host: Host, times: int) -> None:
+        if self._is_over:
+            return
         host.crash()
         world = self._cluster.world
         world.after(self._choices.randint(1, 20) * MILLISECOND, host.start)
@@ -67,6 +74,21 @@ class Rifts:
         network.isolate([leader.me], [id for id in self._cluster.hosts if id != leader.me])
         self._remove_alone(leader, [lost, *(id for id in others if id != lost)])
         self._await_successor(leader, [id for id in others if id != lost])
+        return True
+
+    def leader_removes_itself_apart(self) -> bool:
+        """A leader that is cut off with one other removes itself: by two of four, one of them no longer a member."""
+        leader = self._cluster.leader
+        if leader is None or not self._is_calm(leader):
+            return False
+        near = self._choices.choice(sorted(self._cluster.configuration.voters - {leader.me}))
+        rest = [id for id in self._cluster.hosts if id not in (leader.me, near)]
+        self._cluster.network.isolate([leader.me, near], rest)
+        present = leader.replica.status().configuration
+        if present is not None:
+            leader.desk.reconfigure(self._without(present, leader.me), _unheard)
+        self._mend_later(1_500, 2_500)
+        self._operator.add(leader.me)
         return True
 
     def _is_calm(self, leader: Process) -> bool:
@@ -106,6 +128,8 @@ class Rifts:
 
         def look() -> None:
             leader = self._cluster.leader
+            if self._is_over:
+                return
             if leader is not None and leader.me != first.me:
                 self._part(first, leader, kept)
             elif world.now_us < until_us:
@@ -121,6 +145,8 @@ class Rifts:
 
     def _part(self, first: Process, successor: Process, kept: list[str]) -> None:
         network = self._cluster.network
+        if self._is_over:
+            return
         near = self._choices.choice([id for id in kept if id != successor.me])
         network.mend()
         network.isolate([first.me, near], [id for id in self._cluster.hosts if id not in (first.me, near)])

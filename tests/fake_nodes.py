@@ -152,5 +152,5 @@ def record_of(content: bytes) -> Record:
     )
     return Record(
         **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), value_digest=bytes(16),
-        metadata="{}", detail="{}", trust="candidate", pinned=False, version=Version(1, 7, 0),
+        metadata="{}", detail="{}", trust="candidate", doubted=False, pinned=False, version=Version(1, 7, 0),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 
 from veridical.testing.mutants import MUTANTS, Mutant
 from veridical.testing.profiles import PROFILES
+from veridical.testing.report import Report
 from veridical.testing.sim_command import hunt
 
 
@@ -23,6 +24,17 @@ def test_a_mutant_leaves_nothing_behind() -> None:
     with mutant.alive():
         assert [owner.__dict__[name] for owner, name, _ in mutant.patches] != before
     assert [owner.__dict__[name] for owner, name, _ in mutant.patches] == before
+
+
+def test_a_mutant_that_does_not_fit_the_code_is_not_killed() -> None:
+    """What fails for another reason than its mistake proves nothing."""
+    mutant = MUTANTS[0]
+    report = Report(0, mutant.profile, broken_rule="exception", violation="Traceback\nAttributeError: no such thing\n")
+    assert not mutant.is_killed_by(report)
+    report.violation = "Traceback\nIndexError: list index out of range\n"
+    assert mutant.is_killed_by(report)
+    report.violation = ""
+    assert not mutant.is_killed_by(report)
 
 
 def test_names_and_profiles_of_mutants_exist() -> None:

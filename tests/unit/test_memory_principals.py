@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory_world import ALICE, BOB, CAROL, HOUR_US, World, replayed, uuid7
 
 from veridical.memory import limits, rules
-from veridical.memory.commands import WRITE, WriteBody, encode_body
+from veridical.memory.commands import REINFORCE, WRITE, ReinforceBody, WriteBody, encode_body
 from veridical.memory.context import OperatorRights
 from veridical.memory.errors import Invalid, Refused
 from veridical.memory.keys import make_key, record_id
@@ -139,6 +139,12 @@ def test_the_guard_survives_a_restart(guarded: World) -> None:
     assert is_guarded(again)
     assert again.principals == guarded.state.principals
     assert again.state_digest() == guarded.state.state_digest()
+
+
+def test_upkeep_of_nothing_is_no_matter(guarded: World) -> None:
+    """A prune or reinforcement that finds nothing is an event like any other."""
+    assert guarded.prune(author=ALICE).code == "pruned"
+    assert guarded.send(REINFORCE, ReinforceBody(()), BOB).code == "reinforced"
 
 
 def test_garbage_of_a_stranger_is_not_even_malformed(guarded: World) -> None:

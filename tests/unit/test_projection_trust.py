@@ -14,8 +14,9 @@ from veridical.memory import rules
 from veridical.memory import trust_commands as t
 from veridical.memory.context import OperatorRights
 from veridical.memory.machine import Command, Context, Outcome, decide_envelope, outcomes
-from veridical.memory.principals import granted_scopes, is_guarded, reach
+from veridical.memory.principals import Reach, granted_scopes, is_guarded, reach
 from veridical.memory.state import State, Workspace
+from veridical.projection.answers import Filters
 from veridical.projection.projection import Projection
 from veridical.security.digests import DigestKey
 
@@ -57,7 +58,8 @@ def decided(state: State, world: World, kind: str, body: c.Body, author: bytes |
 def test_the_guard_and_the_ledger_survive_a_restart(fold: Folder, world: World, tmp_path: Path) -> None:
     """A file that is opened again refuses whom it refused, and lets in what was readmitted."""
     path = tmp_path / "projection.db"
-    fold(world.entries, 3, path=path).close()
+    fold(world.entries, *([1] * world.last), path=path).close()
+    assert list(Projection.inspect(path)) == []
     projection = Projection.open(path)
     wrong = c.WriteBody("fact", "logs", "is", "team:x", "WRONG")
     right = c.WriteBody("fact", "login", "is", "team:x", "wrong")
@@ -107,3 +109,32 @@ def test_a_hand_edit_is_found(fold: Folder, world: World, tmp_path: Path, edit: 
     connection.commit()
     connection.close()
     assert where in {finding.where for finding in Projection.inspect(path)}
+
+
+SCOPES = ["global", "team:a", "team:a/x", "team:a0", "team:ab", "team:b/x", "user:a", "user:ä"]
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [("team:a/**",), ("team:*",), ("*",), ("team:a",), ("team:a/**", "user:*"), ("user:a", "team:*"), ("group:*",), ()],
+)
+def test_a_reach_filters_every_read(fold: Folder, patterns: tuple[str, ...]) -> None:
+    """Its patterns stand in the query: pages and recalls hold what it includes, all of it, and nothing else."""
+    world = World()
+    for scope in SCOPES:
+        world.write("the same words", "subject", "is", scope)
+    reader, filters = fold(world.entries).reader(), Filters(scopes=patterns)
+    seen = {scope for scope in SCOPES if Reach(patterns).includes(scope)}
+    assert {record.scope for record in reader.page(world.now_us, filters=filters).records} == seen
+    recalled = reader.recall("same words", world.now_us, k=20, filters=filters)
+    assert {hit.record.scope for hit in recalled.hits} == seen
+    assert recalled.unknown_scopes == ()
+
+
+def test_a_reach_of_very_many_scopes(fold: Folder) -> None:
+    """More than can be named one by one: still found, still bounded."""
+    world = World()
+    world.write_many([c.WriteBody("fact", "s", "is", f"user:u{number}", "words") for number in range(200)])
+    world.write("words", "s", "is", "team:x")
+    recalled = fold(world.entries).reader().recall("words", world.now_us, k=500, filters=Filters(scopes=("user:*",)))
+    assert len(recalled.hits) == 200
