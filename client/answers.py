@@ -10,7 +10,7 @@ import msgpack
 
 from ..memory.errors import Bug, Conflict, Refused
 from ..memory.record import PastVersion, Record, Version
-from ..memory.view import HistoryItem, MemoryRecord, datetime_of
+from ..memory.view import Done, HistoryItem, MemoryRecord, RecordVersion, datetime_of
 from ..proto.generated import memory_pb2
 from .envelope import Command
 
@@ -23,7 +23,7 @@ _PAST_FIELDS: Final = len(PastVersion._fields)
 
 
 class Answer(NamedTuple):
-    """What became of one command: its outcome, the row as it stood right after it (or None), and the entry's place."""
+    """What became of one command: its outcome, the row as it stood right after it (or None), the entry, the place there."""
 
     command_id: bytes
     outcome: memory_pb2.Outcome
@@ -31,6 +31,13 @@ class Answer(NamedTuple):
     epoch: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride] - of the log, as everywhere
     time_us: int
+    place: int = 0
+
+    @property
+    def event(self) -> RecordVersion:
+        """Where in history the command was decided: when it was sent first, if this is a repetition."""
+        first = self.outcome.version if self.outcome.repeated_command else self
+        return RecordVersion(epoch=first.epoch, index=first.index, place=first.place)
 
 
 def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult) -> list[Answer]:
@@ -39,8 +46,8 @@ def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult) -> 
         raise Bug(f"{len(result.outcomes)} outcomes and {len(result.records)} records for {len(commands)} commands")
     epoch, index, time_us = result.epoch, result.index, result.time_us
     return [
-        Answer(command.id, outcome, row, epoch, index, time_us)
-        for command, outcome, row in zip(commands, result.outcomes, result.records, strict=True)
+        Answer(command.id, outcome, row, epoch, index, time_us, place)
+        for place, (command, outcome, row) in enumerate(zip(commands, result.outcomes, result.records, strict=True))
     ]
 
 
@@ -89,6 +96,17 @@ def written(answer: Answer) -> MemoryRecord:
         ignored=list(outcome.ignored),
     )
     return record
+
+
+def done(answer: Answer) -> Done:
+    """What is left to say of a command that does not answer with a record. Raises `Refused` and `Conflict`."""
+    refuse(answer)
+    return Done(answer.outcome.code, answer.command_id.hex(), answer.event)
+
+
+def written_or_gone(answer: Answer) -> MemoryRecord | None:
+    """`written`, or None when the command left no record behind."""
+    return written(answer) if answer.row else refuse(answer)
 
 
 def written_or_refused(answer: Answer) -> MemoryRecord | Refused:
@@ -141,6 +159,11 @@ def history(reply: memory_pb2.ReadReply) -> list[HistoryItem]:
 def record_of(row: bytes, now_us: int) -> MemoryRecord:
     """The record that a row holds, as it is at `now_us`."""
     return MemoryRecord.from_record(_record(_unpacked(row)), now_us)
+
+
+def held(row: bytes) -> Record:
+    """The row itself, as the rules know it."""
+    return _record(_unpacked(row))
 
 
 def _found(item: memory_pb2.Found, now_us: int) -> MemoryRecord | None:

@@ -61,7 +61,8 @@ def decide_envelope(
 ) -> list[list[Any]]:
     """Decide the commands of one envelope, each on the state after the one before; returns the items of its entry.
 
-    `index` is the entry's place-to-be, `now_us` its time. `workspace` is changed as if the entry were folded already.
+    `index` is the entry's place-to-be, `now_us` its time. `workspace` is changed as if the entry were folded already;
+    not at all where nothing of it was granted (`is_denied`), since there will be no entry.
     Raises `Invalid`, and changes nothing, for a kind that is not of the memory's commands.
     """
     for command in commands:
@@ -73,7 +74,8 @@ def decide_envelope(
         item = _decided(workspace, command, now_us, context)
         _fold(workspace, command, item, Version(context.epoch, index, place), now_us)
         items.append(item)
-    _pass_time(workspace, now_us, items)
+    if not is_denied(items):
+        _pass_time(workspace, now_us, items)
     return items
 
 

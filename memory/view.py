@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -24,7 +24,7 @@ from .record import PPM, PastVersion, Record
 from .scope import normal_scope
 
 __all__ = [
-    "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain", "make_id",
+    "Done", "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain", "make_id",
     "make_key",
 ]  # fmt: skip
 
@@ -70,6 +70,17 @@ class RecordVersion(BaseModel):
         """The version of a row."""
         epoch, index, place = record.version
         return _built(RecordVersion, {"epoch": epoch, "index": index, "place": place}, VERSION_FIELDS)
+
+
+class Done(NamedTuple):
+    """What became of a command that does not answer with a record: its outcome, its id, where in history it stands.
+
+    `event` is what `undo` takes back, where it was about a record.
+    """
+
+    outcome: str
+    command_id: str
+    event: RecordVersion
 
 
 class HistoryItem(BaseModel):
@@ -312,12 +323,15 @@ class MemoryView(Protocol):
         self,
         query: str,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
     ) -> list[MemoryRecord]:
-        """At most `k` records that answer the query, best first (MEMORY § 7). Any string is a valid query."""
+        """At most `k` records of that scope, or of those, that answer the query, best first (MEMORY § 7).
+
+        Any string is a valid query.
+        """
         ...
 
     def all(self, *, scope: str | None = None, kind: MemoryKind | None = None) -> Iterator[MemoryRecord]:
@@ -366,7 +380,7 @@ class MemoryView(Protocol):
         """Prune what has faded or expired by `now`; returns how many records were pruned."""
         ...
 
-    def forget(self, id: str, *, reason: str = "") -> None:
+    def forget(self, id: str, *, reason: str = "") -> Done:
         """Retract it: it is gone from every read, and the same source cannot bring it back."""
         ...
 

@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..log.canonical import encode
-from ..log.entry import SALT_BYTES, Envelope
+from ..log.entry import ORIGIN, SALT_BYTES, Envelope
 from ..log.value import value
 from ..memory.context import Context
-from ..memory.machine import Command, Outcome, decide_envelope, outcomes
+from ..memory.machine import Command, Outcome, decide_envelope, is_denied, outcomes
 from ..memory.record import Record
 from ..memory.state import State, Workspace
 from ..replication.messages import Draft
 
 LAYER_COMMANDS = 1024
+NOWHERE = ORIGIN
+"""Where a denial stands: at no entry."""
 
 
 @value()
@@ -49,6 +51,13 @@ class Decision:
     draft: Draft
     outcomes: tuple[Outcome, ...]
     records: tuple[Record | None, ...]
+
+
+@value()
+class Denial:
+    """An envelope of which nothing was granted: it gets no entry, and its outcomes name none."""
+
+    outcomes: tuple[Outcome, ...]
 
 
 @dataclass(slots=True)
@@ -83,8 +92,10 @@ class Decider:
         """How many layers stand on the projection."""
         return len(self._layers)
 
-    def decide(self, proposals: Sequence[Proposal], wall_us: int, applied_index: int) -> list[Decision]:
+    def decide(self, proposals: Sequence[Proposal], wall_us: int, applied_index: int) -> list[Decision | Denial]:
         """Decide these envelopes in order, one entry each, on top of all that was decided before.
+
+        One of which nothing is granted leaves no trace: neither an entry nor a change.
 
         `applied_index` says how far the projection has come. Time is `wall_us`, but never before the last entry.
         """
@@ -92,11 +103,13 @@ class Decider:
         self._last_time_us = time_us = max(self._last_time_us, wall_us)
         return [self._decide_one(proposal, time_us) for proposal in proposals]
 
-    def _decide_one(self, proposal: Proposal, time_us: int) -> Decision:
+    def _decide_one(self, proposal: Proposal, time_us: int) -> Decision | Denial:
         layer = self._open_layer()
         index = self.after_index + 1
         commands = _commands(proposal)
         items = decide_envelope(layer.workspace, commands, time_us, self.context, index)
+        if is_denied(items):
+            return Denial(tuple(outcomes(items, *NOWHERE)))
         self.after_index = layer.last_index = index
         layer.commands += len(commands)
         found = outcomes(items, self.epoch, index)

@@ -34,6 +34,16 @@ class Runner:
         return self.keys.public_key
 
 
+def known_runner_key(environment: Mapping[str, str] = os.environ, file: Path = SEED_FILE) -> bytes | None:
+    """The public key of `default_runner`, 32 bytes; None where there is no such runner yet. Makes nothing.
+
+    Raises what `default_runner` raises.
+    """
+    if not environment.get(SEED_VARIABLE) and not file.expanduser().exists():
+        return None
+    return default_runner(environment, file).public_key
+
+
 def default_runner(environment: Mapping[str, str] = os.environ, file: Path = SEED_FILE) -> Runner:
     """The runner of this machine's user: the seed of the environment, or else of a key file, made when missing.
 

@@ -14,9 +14,7 @@ class Engine:
         self.folded: list[int] = []
         self.is_awaited = False
         self.is_acknowledging = False
-        port = FoldPort(
-            self.folded.append, lambda: self.is_awaited, lambda: self.is_acknowledging, lambda index: index
-        )
+        port = FoldPort(self.folded.append, lambda: self.is_awaited, lambda: self.is_acknowledging, lambda index: index)
         self.schedule = FoldSchedule(port)
 
     async def until_folded(self) -> None:
