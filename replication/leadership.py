@@ -10,7 +10,7 @@ from ..lease.tenure import Tenure
 from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.seal import Seal
-from .kernel import NEVER, Fields, Kernel
+from .kernel import Fields, Kernel
 from .messages import (
     Accepted,
     Append,
@@ -48,7 +48,6 @@ class Leadership:
         self.read_round = 0
         self.confirmed: dict[str, int] = {}
         self.beat_at_us = 0
-        self.notice_at_us = NEVER
         self.transfer_to = ""
         self.transfer_until_us = 0
         self.handed_over = False
@@ -247,30 +246,11 @@ class Leadership:
         return index >= self.elected_index
 
     def tell_commit(self) -> None:
-        """Have followers learn the new commit index soon, from the append that follows or else by a notice of its own.
-
-        Under load there is an append at once, and a message less for everybody.
-        """
-        if self.notice_at_us == NEVER and self._uninformed():
-            self.notice_at_us = self.kernel.now_us + self.kernel.settings.notice_us
-
-    def _uninformed(self) -> list[tuple[str, Progress]]:
-        """Followers that have everything, and have not been told that all of it is committed."""
-        commit_index = self.kernel.commit_index
-        return [
-            (peer, progress)
-            for peer, progress in self.progress.items()
-            if progress.commit_sent < commit_index and self._has_all(progress)
-        ]
-
-    def _has_all(self, progress: Progress) -> bool:
-        return not progress.round and progress.low >= self.kernel.tail.last_index
-
-    def notify(self) -> None:
-        """Tell now whoever has not been told."""
-        self.notice_at_us = NEVER
-        for peer, progress in self._uninformed():
-            self._send_beat(peer, progress, stamp_us=0)
+        """Tell idle followers the new commit index at once; the others learn it from the append that follows."""
+        for peer, progress in self.progress.items():
+            is_idle = not progress.round and progress.low >= self.kernel.tail.last_index
+            if is_idle and progress.commit_sent < self.kernel.commit_index:
+                self._send_beat(peer, progress, stamp_us=0)
 
     # --- heartbeats, renewal, confirmation ---
 
@@ -333,7 +313,7 @@ class Leadership:
     @property
     def next_us(self) -> int:
         """When this leader next has something to do without being asked."""
-        due = [self.beat_at_us + self.kernel.settings.heartbeat_us, self.notice_at_us, self._contact_lost_at_us()]
+        due = [self.beat_at_us + self.kernel.settings.heartbeat_us, self._contact_lost_at_us()]
         if self.transfer_to:
             due.append(self.transfer_until_us)
         return min(due)
@@ -357,8 +337,6 @@ class Leadership:
         if not self.ended and kernel.now_us >= self.beat_at_us + kernel.settings.heartbeat_us:
             self.beat()
             self.replicate()
-        if not self.ended and kernel.now_us >= self.notice_at_us:
-            self.notify()
 
     def resign(self, reason: str) -> None:
         """Step down by oneself, and *release* the epoch so that nobody needs to wait for the lease to end."""

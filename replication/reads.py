@@ -240,8 +240,6 @@ class ReadBarriers:
 
     def on_quorum_query(self, sender: str, query: QuorumQuery) -> None:
         """Another node asks; a damaged member does not answer."""
-        if leadership := self.leadership():
-            leadership.notify()
         if own := self.own_state(query.request):
             self.kernel.send(sender, own)
 

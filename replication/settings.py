@@ -10,9 +10,6 @@ class Settings:
     """Defaults of PROTOCOL § 3. The time to live of the lease is not here: it is part of the logged configuration."""
 
     heartbeat_us: int = 100_000
-    notice_us: int = 8_000
-    """How long news of a commit waits for an append that may carry it."""
-
     election_jitter_us: int = 200_000
     retry_us: int = 150_000
     probe_retry_us: int = 30_000
