@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LINGER_S = 0.010
-COMMANDS_TO_LINGER_FOR = 32
+LINGER_S = 0.025
+COMMANDS_TO_LINGER_FOR = 128
 
 
 @dataclass(frozen=True, slots=True)
