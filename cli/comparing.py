@@ -13,6 +13,7 @@ from ..memory.errors import Unavailable
 from ..node.system import Clock
 from .survey import MemberRow, surveyed
 from .target import admin
+from .tickets import ticket
 
 ANSWER_TIMEOUT_S: Final = 5.0
 PAUSE_S: Final = 0.1
@@ -56,7 +57,7 @@ def compared(endpoints: Sequence[str], clock: Clock, timeout_s: float) -> Compar
     deadline_us = clock.elapsed_us() + round(timeout_s * SECOND_US)
     survey = asyncio.run(surveyed(endpoints))
     while True:
-        found = asyncio.run(_digests(survey.members))
+        found = asyncio.run(_digests(survey.members, survey.cluster_id))
         silent = tuple(member.name for member in survey.members if member.id not in {each.id for each in found})
         enough = len(found) >= min(2, len(survey.members)) > 0
         if enough and len({each.index for each in found}) == 1:
@@ -68,8 +69,9 @@ def compared(endpoints: Sequence[str], clock: Clock, timeout_s: float) -> Compar
         time.sleep(PAUSE_S)
 
 
-async def _digests(members: Sequence[MemberRow]) -> list[MemberDigest]:
-    found = await asyncio.gather(*map(_digest_of, members), return_exceptions=True)
+async def _digests(members: Sequence[MemberRow], cluster_id: str) -> list[MemberDigest]:
+    questions = (_digest_of(member, cluster_id) for member in members)
+    found = await asyncio.gather(*questions, return_exceptions=True)
     answers: list[MemberDigest] = []
     for each in found:
         if isinstance(each, MemberDigest):
@@ -79,11 +81,12 @@ async def _digests(members: Sequence[MemberRow]) -> list[MemberDigest]:
     return answers
 
 
-async def _digest_of(member: MemberRow) -> MemberDigest:
+async def _digest_of(member: MemberRow, cluster_id: str) -> MemberDigest:
     from ..proto.generated import admin_pb2
 
     async with admin(member.endpoint) as stub:
-        reply = await stub.Buckets(admin_pb2.BucketsRequest(), timeout=ANSWER_TIMEOUT_S)
+        request = admin_pb2.BucketsRequest(ticket=ticket(cluster_id))
+        reply = await stub.Buckets(request, timeout=ANSWER_TIMEOUT_S)
     buckets = tuple(reply.digests)
     return MemberDigest(
         member.id, member.name, member.endpoint, reply.applied_index, whole_digest(buckets).hex(), buckets

@@ -67,7 +67,7 @@ def remember(
     if as_json:
         screen.say_json(written.model_dump(mode="json"))
     else:
-        screen.say(f"{written.outcome} {written.id} {_summary(written)} (epoch {written.epoch}, index {written.index})")
+        screen.say(f"{written.outcome} {written.id} {summary(written)} (epoch {written.epoch}, index {written.index})")
 
 
 def get(
@@ -88,7 +88,7 @@ def get(
     if as_json:
         screen.say_json(None if record is None else record.model_dump(mode="json"))
     elif record is not None:
-        screen.say(f"{record.id} {_summary(record)}")
+        screen.say(f"{record.id} {summary(record)}")
     if record is None:
         screen.complain(f"veridical: no record {id}")
         raise typer.Exit(NEGATIVE)
@@ -125,7 +125,7 @@ def recall(
         )
         return
     for record in found:
-        screen.say(f"{record.id} {_summary(record)}")
+        screen.say(f"{record.id} {summary(record)}")
     if not found:
         screen.complain("nothing found")
 
@@ -204,6 +204,13 @@ def one_of(choices: Any, field: str, value: str) -> Any:
         raise Invalid(field, f"{value!r} is none of {', '.join(choices)}") from error
 
 
+def summary(record: MemoryRecord) -> str:
+    """A record in one line: how much it is believed, where it holds, what it says."""
+    about = f"{record.subject} / {record.predicate}: " if record.subject else ""
+    numbers = f"{record.trust.value} {record.epistemic_confidence:.2f}"
+    return screen.plain(f"[{numbers}, {record.scope}] {about}{record.text}")
+
+
 def _fact_fields(words: Sequence[str]) -> dict[str, object]:
     from ..memory.errors import Invalid
 
@@ -218,12 +225,6 @@ def _object(text: str) -> dict[str, Any]:
     from ..memory.fields import json_object
 
     return json_object("metadata", text) if text else {}
-
-
-def _summary(record: MemoryRecord) -> str:
-    about = f"{record.subject} / {record.predicate}: " if record.subject else ""
-    numbers = f"{record.trust.value} {record.epistemic_confidence:.2f}"
-    return screen.plain(f"[{numbers}, {record.scope}] {about}{record.text}")
 
 
 def _show_history(items: Sequence[HistoryItem]) -> None:

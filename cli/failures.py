@@ -6,7 +6,7 @@
     10  Invalid: the request is wrong           23  Unavailable      too few nodes answered
     11  TooLarge                                30  a history is damaged, or not what its signatures say
     12  Refused: a rule stands against it       31  a log or projection cannot be used
-    13  Conflict                                32  a node cannot start as it is told to
+    13  Conflict                                32  a node cannot start, or a key is unusable
                                                 40  a file cannot be read or written
                                                 70  Bug
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import audit, cluster, facts, importing, simulation, status
+from . import audit, cluster, facts, importing, principals, reviewing, simulation, status
 from .failures import exit_code, sentence
 from .screen import complain
 
@@ -16,7 +16,8 @@ PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_op
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 no such record or not all of it, 2 wrong command line, 10 invalid, 11 too large, "
     "12 refused, 13 conflict, 20 retry, 21 not the leader, 22 outcome unknown, 23 unavailable, 30 damaged, "
-    "31 log or projection unusable, 32 node cannot start, 40 file, 70 bug. `status` answers with its own four."
+    "31 log or projection unusable, 32 node cannot start or key unusable, 40 file, 70 bug. "
+    "`status` answers with its own four."
 )
 
 
@@ -62,6 +63,9 @@ def application() -> typer.Typer:
     for verb in (facts.remember, facts.get, facts.recall, facts.history, facts.forget):
         verbs.command(rich_help_panel="Memory")(verb)
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)
+    verbs.add_typer(_principal(), name="principal", rich_help_panel="Trust")
+    verbs.add_typer(_grant(), name="grant", rich_help_panel="Trust")
+    verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
     return verbs
@@ -73,6 +77,27 @@ def _audit() -> typer.Typer:
         help="Check histories, compare states, look into an entry, fold it all again, take it along.",
     )
     for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.export):
+        verbs.command()(verb)
+    return verbs
+
+
+def _principal() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Make keys, enroll and revoke them, let one follow another.")
+    for verb in (principals.new, principals.enroll, principals.revoke, principals.rotate):
+        verbs.command()(verb)
+    return verbs
+
+
+def _grant() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Say who may do what where.")
+    for verb in (principals.give, principals.take):
+        verbs.command()(verb)
+    return verbs
+
+
+def _review() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Approve, reject or correct what is held, as a reviewer.")
+    for verb in (reviewing.approve, reviewing.reject, reviewing.edit):
         verbs.command()(verb)
     return verbs
 

@@ -30,6 +30,15 @@ EndpointOption = Annotated[
         show_default=False,
     ),
 ]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help=f"Who signs: a seed in 64 hex digits, mode 0600. [default: ${PRINCIPAL_VARIABLE}, or nobody]",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.", show_default=False)]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0.01, max=3600, help="The call ends by then, in any case.")

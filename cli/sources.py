@@ -13,6 +13,7 @@ from ..log.seal import Seal
 from ..memory.errors import Invalid
 from .local import CLUSTER_FILE, cluster_in
 from .options import data_directory
+from .tickets import ticket
 
 if TYPE_CHECKING:
     from ..log.store import LogStore
@@ -124,7 +125,8 @@ class NodeSource:
         from ..node.wire import entry_from_wire, seal_from_wire
         from ..proto.generated import admin_pb2
 
-        request = admin_pb2.ExportRequest(first=first, last=last or self.last or 0)
+        asker = ticket(self.cluster_id)
+        request = admin_pb2.ExportRequest(first=first, last=last or self.last or 0, ticket=asker)
         with _translated(self._endpoint):
             for reply in self._stub.Export(request, timeout=CALL_TIMEOUT_S):
                 seals = {seal.index: seal_from_wire(seal) for seal in reply.seals}

@@ -61,6 +61,14 @@ def principal() -> Principal | None:
         raise Invalid(PRINCIPAL_VARIABLE, str(error)) from error
 
 
+def principal_of(file: Path) -> Principal:
+    """The principal whose seed a file holds. Raises `KeyFileError`, also when others may read it."""
+    from ..security.keys import load_seed
+    from ..security.principal import Principal
+
+    return Principal(load_seed(file))
+
+
 @asynccontextmanager
 async def admin(endpoint: str) -> AsyncGenerator[admin_pb2_grpc.AdminAsyncStub]:
     """The admin service of one node; what a call raises is raised as an error of `memory.errors`."""
@@ -79,11 +87,16 @@ async def admin(endpoint: str) -> AsyncGenerator[admin_pb2_grpc.AdminAsyncStub]:
 
 @contextmanager
 def connected(
-    data: Path | None, endpoint: Sequence[str] | None, timeout_s: float, read: str = "strong"
+    data: Path | None,
+    endpoint: Sequence[str] | None,
+    timeout_s: float,
+    read: str = "strong",
+    key: Path | None = None,
 ) -> Generator[ConnectedMemory]:
-    """The memory that the nodes keep; every call on it ends within `timeout_s`."""
+    """The memory that the nodes keep; every call on it ends within `timeout_s`, signed by the seed in `key`, if any."""
     from ..client import ConnectedMemory
 
     asked = target(data, endpoint).endpoints
-    with ConnectedMemory(asked, read_consistency=read, principal=principal(), timeout_s=timeout_s) as memory:
+    signer = principal() if key is None else principal_of(key)
+    with ConnectedMemory(asked, read_consistency=read, principal=signer, timeout_s=timeout_s) as memory:
         yield memory

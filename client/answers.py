@@ -23,7 +23,7 @@ _PAST_FIELDS: Final = len(PastVersion._fields)
 
 
 class Answer(NamedTuple):
-    """What became of one command: its outcome, the row as it stood right after it (or None), the entry, the place there."""
+    """What became of one command: its outcome, the row as it stood right after it (or empty), its entry and place."""
 
     command_id: bytes
     outcome: memory_pb2.Outcome

@@ -13,9 +13,11 @@ from tenacity.wait import wait_base
 
 from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
 from ..proto.generated import memory_pb2
+from ..security.principal import Principal
 from .directory import Directory
 from .errors import error_of
 from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S
+from .tickets import Tickets
 
 PATIENCE_S: Final = 1.0
 """One node is waited for so long, or for half of what is left, before another one is asked."""
@@ -39,20 +41,33 @@ class Again(Exception):
 class Asker:
     """The way to answers. Belongs to one loop."""
 
-    def __init__(self, directory: Directory, jitter: random.Random) -> None:
+    def __init__(self, directory: Directory, tickets: Tickets, jitter: random.Random) -> None:
         self._directory = directory
+        self._tickets = tickets
         self._jitter = jitter
         self._loop = asyncio.get_running_loop()
 
-    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
+    async def ask(
+        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+    ) -> memory_pb2.ReadReply:
         """The answer, by `deadline` (loop time). Raises `Unavailable`, naming who was silent, or what a node says."""
         asked = _Asked()
         try:
             async with asyncio.timeout_at(deadline):
+                if principal is not None:
+                    request.ticket.CopyFrom(self._tickets.ticket(principal, await self._cluster_id()))
                 return await self._first_attempt(request, deadline, asked)
         except TimeoutError:
             silent = asked.endpoints or self._directory.silent()
             raise asked.last_error or Unavailable("no answer in time", tuple(dict.fromkeys(silent))) from None
+
+    async def _cluster_id(self) -> str:
+        """What tickets are signed for: known once a node that has found its place has answered."""
+        while not self._directory.cluster_id:
+            await self._directory.refresh()
+            if not self._directory.cluster_id:
+                await asyncio.sleep(PAUSE_LAST_S)
+        return self._directory.cluster_id
 
     async def _first_attempt(
         self, request: memory_pb2.ReadRequest, deadline: float, asked: _Asked

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
 from ..memory.errors import OutcomeUnknown, Refused, Unavailable, VeridicalError
-from ..memory.view import HistoryItem, MemoryKind, MemoryRecord, RecordVersion, Trust
+from ..memory.view import Done, HistoryItem, MemoryKind, MemoryRecord, RecordVersion, Trust
 from ..proto.generated import admin_pb2
 from .answers import Records
+from .blocking_trust import BlockingTrustCalls
 from .envelope import ID_ENTROPY_BYTES
 from .envelope import command_id as new_command_id
 from .loops import Interrupted
@@ -51,7 +52,7 @@ class RecordStream(Iterator[MemoryRecord]):
         self.scopes, self.unknown_scopes = page.scopes, page.unknown_scopes
 
 
-class BlockingMemory(ABC):
+class BlockingMemory(BlockingTrustCalls):
     """The calls of an `AsyncMemory` with the same promises, blocking. Threads may share one."""
 
     def __init__(self, timeout_s: float, clock: Clock | None, entropy: Entropy | None) -> None:
@@ -85,8 +86,11 @@ class BlockingMemory(ABC):
         self, record: MemoryRecord, *, command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.write`."""
-        id = self._new_id() if command_id is None else command_id
-        return self._command(id, timeout_s, lambda memory, left: memory.write(record, command_id=id, timeout_s=left))
+        return self._change(
+            command_id,
+            timeout_s,
+            lambda memory, command, left: memory.write(record, command_id=command, timeout_s=left),
+        )
 
     def write_many(
         self,
@@ -109,11 +113,10 @@ class BlockingMemory(ABC):
         self, id: str, *, source: str = "", command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.corroborate`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.corroborate(id, source=source, command_id=command, timeout_s=left),
+            lambda memory, command, left: memory.corroborate(id, source=source, command_id=command, timeout_s=left),
         )
 
     def contradict(
@@ -126,11 +129,10 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.contradict`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.contradict(
+            lambda memory, command, left: memory.contradict(
                 id, evidence=evidence, reason=reason, command_id=command, timeout_s=left
             ),
         )
@@ -139,11 +141,10 @@ class BlockingMemory(ABC):
         self, id: str, *, reason: str = "reviewed", command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:
         """See `MemoryView.promote`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.promote(id, reason=reason, command_id=command, timeout_s=left),
+            lambda memory, command, left: memory.promote(id, reason=reason, command_id=command, timeout_s=left),
         )
 
     def demote(
@@ -156,11 +157,12 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.demote`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.demote(id, reason=reason, trust=trust, command_id=command, timeout_s=left),
+            lambda memory, command, left: memory.demote(
+                id, reason=reason, trust=trust, command_id=command, timeout_s=left
+            ),
         )
 
     def annotate(
@@ -173,11 +175,10 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.annotate`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.annotate(
+            lambda memory, command, left: memory.annotate(
                 id, metadata=metadata, detail=detail, command_id=command, timeout_s=left
             ),
         )
@@ -192,38 +193,34 @@ class BlockingMemory(ABC):
         timeout_s: float | None = None,
     ) -> MemoryRecord:
         """See `MemoryView.set_flags`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.set_flags(
+            lambda memory, command, left: memory.set_flags(
                 id, volatile=volatile, ttl_s=ttl_s, command_id=command, timeout_s=left
             ),
         )
 
     def pin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.pin`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command, timeout_s, lambda memory, left: memory.pin(id, command_id=command, timeout_s=left)
+        return self._change(
+            command_id, timeout_s, lambda memory, command, left: memory.pin(id, command_id=command, timeout_s=left)
         )
 
     def unpin(self, id: str, *, command_id: str | None = None, timeout_s: float | None = None) -> MemoryRecord:
         """See `MemoryView.unpin`."""
-        command = self._new_id() if command_id is None else command_id
-        return self._command(
-            command, timeout_s, lambda memory, left: memory.unpin(id, command_id=command, timeout_s=left)
+        return self._change(
+            command_id, timeout_s, lambda memory, command, left: memory.unpin(id, command_id=command, timeout_s=left)
         )
 
     def forget(
         self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
-    ) -> None:
+    ) -> Done:
         """See `MemoryView.forget`."""
-        command = self._new_id() if command_id is None else command_id
-        self._command(
-            command,
+        return self._change(
+            command_id,
             timeout_s,
-            lambda memory, left: memory.forget(id, reason=reason, command_id=command, timeout_s=left),
+            lambda memory, command, left: memory.forget(id, reason=reason, command_id=command, timeout_s=left),
         )
 
     def decay(
@@ -250,7 +247,7 @@ class BlockingMemory(ABC):
         self,
         query: str,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
@@ -268,8 +265,9 @@ class BlockingMemory(ABC):
     def all(
         self,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
+        trust: Trust | None = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> RecordStream:
@@ -279,7 +277,7 @@ class BlockingMemory(ABC):
             return self._question(
                 timeout_s,
                 lambda memory, left: memory.page(
-                    scope=scope, kind=kind, after=after, consistency=consistency, timeout_s=left
+                    scope=scope, kind=kind, trust=trust, after=after, consistency=consistency, timeout_s=left
                 ),
             )
 
@@ -314,6 +312,15 @@ class BlockingMemory(ABC):
 
     def _question(self, timeout_s: float | None, call: Call[Result]) -> Result:
         return self._answered(timeout_s, call, lambda: Unavailable("no answer in time"))
+
+    def _change(
+        self,
+        command_id: str | None,
+        timeout_s: float | None,
+        call: Callable[[AsyncMemory, str, float], Coroutine[Any, Any, Result]],
+    ) -> Result:
+        id = self._new_id() if command_id is None else command_id
+        return self._command(id, timeout_s, lambda memory, left: call(memory, id, left))
 
     def _command(self, id: str, timeout_s: float | None, call: Call[Result]) -> Result:
         return self._answered(timeout_s, call, lambda: OutcomeUnknown(id))

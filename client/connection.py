@@ -20,6 +20,7 @@ from .ports import Clock, Entropy
 from .requests import endpoints_of
 from .submitter import Submitter
 from .surface import AsyncMemory
+from .tickets import Tickets
 
 STATUS_PAUSE_S: Final = 0.05
 
@@ -99,15 +100,17 @@ class _Parts:
     ) -> None:
         self.directory = Directory(endpoints, credentials)
         self._submitter = Submitter(self.directory, clock, entropy, wait)
-        self._asker = Asker(self.directory, entropy.random())
+        self._asker = Asker(self.directory, Tickets(clock), entropy.random())
 
     async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
         """See `Route`."""
         return await self._submitter.submit(commands, principal, deadline)
 
-    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
+    async def ask(
+        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+    ) -> memory_pb2.ReadReply:
         """See `Route`."""
-        return await self._asker.ask(request, deadline)
+        return await self._asker.ask(request, principal, deadline)
 
     async def close(self) -> None:
         """Break off what is under way, and close all connections."""

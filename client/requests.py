@@ -74,9 +74,11 @@ def count(field: str, number: int) -> int:
     return number
 
 
-def filters_of(scope: str | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:
+def filters_of(scope: str | Sequence[str] | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:
+    """What a question is bounded by. An empty sequence of scopes is meant as such: it finds nothing."""
+    scopes = (scope,) if isinstance(scope, str) else scope or ()
     return memory_pb2.Filters(
-        scopes=() if scope is None else (normal_scope(scope),),
+        scopes=dict.fromkeys(map(normal_scope, scopes)),
         has_scopes=scope is not None,
         kind=None if kind is None else MemoryKind(kind).value,
         trust=None if trust is None else Trust(trust).value,
@@ -92,6 +94,14 @@ def record_id(id: str) -> bytes:
     if len(raw) != ID_BYTES:
         raise Invalid("id", f"{id!r} is not 32 hex digits")
     return raw
+
+
+def optional_value(value: str) -> bytes:
+    """The digest of a contending value, or nothing for the value that is held. Raises `Invalid`."""
+    try:
+        return record_id(value) if value else b""
+    except Invalid as error:
+        raise Invalid("value", error.reason) from None
 
 
 def given_command_id(given: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -13,7 +13,9 @@ from ..memory.errors import Invalid, Refused, TooLarge
 from ..memory.fields import json_text
 from ..memory.lifecycle import HALF_LIFE_US
 from ..memory.limits import BATCH_IDS_LIMIT
+from ..memory.record import Record
 from ..memory.view import (
+    Done,
     HistoryItem,
     MemoryKind,
     MemoryRecord,
@@ -40,6 +42,7 @@ from .requests import (
     record_id,
 )
 from .system import SystemClock, SystemEntropy
+from .trust import TrustCalls
 
 TIMEOUT_S: Final = 5.0
 PAGE_RECORDS: Final = 1_000
@@ -70,12 +73,17 @@ class Route(Protocol):
         """
         ...
 
-    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
-        """The answer to a question; its time-out is set on the way. Raises `Unavailable`, naming who was silent."""
+    async def ask(
+        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+    ) -> memory_pb2.ReadReply:
+        """The answer to a question of `principal`, or of nobody; its time-out is set on the way.
+
+        Raises `Unavailable`, naming who was silent, and what a node says.
+        """
         ...
 
 
-class AsyncMemory(ABC):
+class AsyncMemory(TrustCalls):
     """A `MemoryView` over a route. `route` is asked for at every call, so that it may be opened late.
 
     Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is
@@ -141,11 +149,16 @@ class AsyncMemory(ABC):
         `command_ids` (hex, one for each record) make the call one that can be repeated. `OutcomeUnknown` names the
         first command that is not known to have an outcome; those before it have theirs.
         """
-        bodies = [commands.encode_body(commands.WRITE, record.write_body()) for record in records]
+        return await self._written([record.write_body() for record in records], command_ids, timeout_s)
+
+    async def _written(
+        self, bodies: Sequence[commands.WriteBody], command_ids: Sequence[str] | None, timeout_s: float | None
+    ) -> list[MemoryRecord | Refused]:
+        contents = [commands.encode_body(commands.WRITE, body) for body in bodies]
         ids = self._new_ids(len(bodies)) if command_ids is None else [given_command_id(given) for given in command_ids]
         if len(ids) != len(bodies):
             raise Invalid("command_ids", f"{len(ids)} ids for {len(bodies)} records")
-        made = [command_of(id, commands.WRITE, body) for id, body in zip(ids, bodies, strict=True)]
+        made = [command_of(id, commands.WRITE, content) for id, content in zip(ids, contents, strict=True)]
         deadline = self._deadline(timeout_s)
         found: list[Answer] = []
         for chunk in chunks_of(made):
@@ -229,10 +242,9 @@ class AsyncMemory(ABC):
 
     async def forget(
         self, id: str, *, reason: str = "", command_id: str | None = None, timeout_s: float | None = None
-    ) -> None:
+    ) -> Done:
         """See `MemoryView.forget`."""
-        body = commands.ForgetBody(record_id(id), reason)
-        answers.refuse(await self._commanded(commands.FORGET, body, command_id, timeout_s))
+        return await self._done(commands.FORGET, commands.ForgetBody(record_id(id), reason), command_id, timeout_s)
 
     async def decay(
         self, half_life_s: float = HALF_LIFE_S, now: datetime | float | None = None, *, timeout_s: float | None = None
@@ -280,7 +292,7 @@ class AsyncMemory(ABC):
         self,
         query: str,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
@@ -294,23 +306,27 @@ class AsyncMemory(ABC):
     async def all(
         self,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
+        trust: Trust | None = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[MemoryRecord]:
         """See `MemoryView.all`. Streams: each page of 1 000 records comes within `timeout_s`."""
         page: Records | None = None
         while page is None or page.cursor:
-            page = await self.page(scope=scope, kind=kind, after=page, consistency=consistency, timeout_s=timeout_s)
+            page = await self.page(
+                scope=scope, kind=kind, trust=trust, after=page, consistency=consistency, timeout_s=timeout_s
+            )
             for record in page:
                 yield record
 
     async def page(
         self,
         *,
-        scope: str | None = None,
+        scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
+        trust: Trust | None = None,
         after: Records | None = None,
         limit: int = PAGE_RECORDS,
         consistency: str | None = None,
@@ -321,7 +337,7 @@ class AsyncMemory(ABC):
         Each page says at which index it holds. None is older than the page before it. `cursor` is empty on the last.
         """
         cursor = b"" if after is None else after.cursor
-        question = memory_pb2.All(filters=filters_of(scope, kind, None), after=cursor, limit=count("limit", limit))
+        question = memory_pb2.All(filters=filters_of(scope, kind, trust), after=cursor, limit=count("limit", limit))
         request = self._request(memory_pb2.ReadRequest(all=question), consistency)
         if after is not None:
             request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, after.index
@@ -356,15 +372,33 @@ class AsyncMemory(ABC):
         return answers.written(await self._commanded(kind, body, command_id, timeout_s))
 
     async def _commanded(
-        self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
+        self,
+        kind: str,
+        body: commands.Body,
+        command_id: str | None,
+        timeout_s: float | None,
+        principal: Principal | None = None,
     ) -> Answer:
         id = self._new_ids(1)[0] if command_id is None else given_command_id(command_id)
         command = command_of(id, kind, commands.encode_body(kind, body))
-        (answer,) = await self._submit([command], self._deadline(timeout_s))
+        (answer,) = await self._submit([command], self._deadline(timeout_s), principal)
         return answer
 
-    async def _submit(self, made: Sequence[Command], deadline: float) -> list[Answer]:
-        found = await self._route.submit(made, self._principal, deadline)
+    async def _held(self, scopes: Sequence[str], trust: Trust, timeout_s: float | None) -> list[Record]:
+        filters, found, after = filters_of(scopes, None, trust), list[Record](), b""
+        while True:
+            question = memory_pb2.All(filters=filters, after=after, limit=PAGE_RECORDS)
+            reply = await self._ask(memory_pb2.ReadRequest(all=question), None, timeout_s)
+            found += map(answers.held, reply.page.rows)
+            after = reply.page.after
+            if not after:
+                return found
+
+    async def _submit(
+        self, made: Sequence[Command], deadline: float, principal: Principal | None = None
+    ) -> list[Answer]:
+        """Have commands decided, signed by `principal`, or else by this memory's own."""
+        found = await self._route.submit(made, principal or self._principal, deadline)
         self._session.saw(found[-1].epoch, found[-1].index)
         return found
 
@@ -374,7 +408,7 @@ class AsyncMemory(ABC):
         return await self._answered(self._request(request, consistency), self._deadline(timeout_s))
 
     async def _answered(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
-        reply = await self._route.ask(request, deadline)
+        reply = await self._route.ask(request, self._principal, deadline)
         self._session.saw(reply.epoch, reply.index)
         return reply
 
@@ -385,6 +419,9 @@ class AsyncMemory(ABC):
         if self._max_staleness_us is not None:
             request.max_staleness_us = self._max_staleness_us
         return request
+
+    def _new_command_id(self) -> str:
+        return self._new_ids(1)[0].hex()
 
     def _new_ids(self, count: int) -> list[bytes]:
         wall_us, bits = self._clock.wall_us(), self._entropy.bytes(ID_ENTROPY_BYTES * count)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ..client.answers import Answer, answers_of
 from ..client.envelope import SALT_BYTES, Command, signed_envelope
 from ..memory.errors import OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..node import calls, questions
+from ..node.access import NOBODY, Caller
 from ..node.ports import BareCommand, ReadReply, Submission, SubmitResult
 from ..node.runtime import Node
 from ..node.system import Clock, Entropy
@@ -46,11 +48,14 @@ class NodeRoute:
             except Unavailable as error:
                 raise unknown or error from error
 
-    async def ask(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
-        """See `Route`."""
+    async def ask(
+        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+    ) -> memory_pb2.ReadReply:
+        """See `Route`. In its own process a principal is believed: it needs no ticket."""
+        caller = NOBODY if principal is None else Caller(principal.public_key)
         while True:
             request.timeout_us = self._left_us(deadline)
-            asked = questions.read_request_from_wire(request)
+            asked = replace(questions.read_request_from_wire(request), caller=caller)
             try:
                 reply: ReadReply = await self._node.read(asked)
                 return questions.read_reply_to_wire(asked.verb, reply)

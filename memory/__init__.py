@@ -10,18 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..client import AsyncReplicatedMemory
+    from ..client.sharing import graduate, import_belief, lattice_recall
     from ..embedded import LocalMemory, ReplicatedMemory
-    from .view import HistoryItem, MemoryKind, MemoryRecord, MemoryView, Trust, correction_chain, make_id, make_key
+    from ..security.principal import Principal
+    from .keys import is_reserved_key, make_id, make_key
+    from .lattice import ScopeLattice
+    from .view import HistoryItem, MemoryKind, MemoryRecord, MemoryView, Trust, correction_chain
 
 __all__ = [
-    "AsyncReplicatedMemory", "HistoryItem", "LocalMemory", "MemoryKind", "MemoryRecord", "MemoryView",
-    "ReplicatedMemory", "Trust", "correction_chain", "make_id", "make_key",
+    "AsyncReplicatedMemory", "HistoryItem", "LocalMemory", "MemoryKind", "MemoryRecord", "MemoryView", "Principal",
+    "ReplicatedMemory", "ScopeLattice", "Trust", "correction_chain", "graduate", "import_belief", "is_reserved_key",
+    "lattice_recall", "make_id", "make_key",
 ]  # fmt: skip
 
 _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "AsyncReplicatedMemory": "veridical.client",
     "LocalMemory": "veridical.embedded",
+    "Principal": "veridical.security.principal",
     "ReplicatedMemory": "veridical.embedded",
+    "ScopeLattice": "veridical.memory.lattice",
+    "graduate": "veridical.client.sharing",
+    "import_belief": "veridical.client.sharing",
+    "is_reserved_key": "veridical.memory.keys",
+    "lattice_recall": "veridical.client.sharing",
 }
 
 

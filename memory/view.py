@@ -24,8 +24,8 @@ from .record import PPM, PastVersion, Record
 from .scope import normal_scope
 
 __all__ = [
-    "Done", "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain", "make_id",
-    "make_key",
+    "Done", "HistoryItem", "MemoryKind", "MemoryRecord", "MemoryView", "RecordVersion", "Trust", "correction_chain",
+    "make_id", "make_key",
 ]  # fmt: skip
 
 CORRECTIONS_SHOWN_LIMIT = 100
@@ -334,7 +334,13 @@ class MemoryView(Protocol):
         """
         ...
 
-    def all(self, *, scope: str | None = None, kind: MemoryKind | None = None) -> Iterator[MemoryRecord]:
+    def all(
+        self,
+        *,
+        scope: str | Sequence[str] | None = None,
+        kind: MemoryKind | None = None,
+        trust: Trust | None = None,
+    ) -> Iterator[MemoryRecord]:
         """Every record that has not expired, rejected ones included, in the order of their ids."""
         ...
 

@@ -26,7 +26,7 @@ from .addresses import is_loopback, is_wildcard, split
 from .settings import Settings
 
 ENVIRONMENT: Final = "VERIDICAL_NODE_"
-FROM_ENVIRONMENT: Final = ("name", "cluster", "data", "endpoint", "listen", "http", "log_level")
+FROM_ENVIRONMENT: Final = ("name", "cluster", "data", "endpoint", "listen", "http", "runner_key", "log_level")
 
 
 class ConfigError(ValueError):

@@ -19,6 +19,8 @@ from ..replication import messages as m
 from ..replication.messages import Message, Role, RoleChanged
 from ..replication.replica import Replica
 from ..security.digests import DigestKey
+from ..security.keys import verify
+from .access import Access, Caller
 from .admission import Bounds
 from .decider import Proposal
 from .driver import Driver, Handlers
@@ -29,13 +31,15 @@ from .metrics import Metrics
 from .ports import Submission, Transport
 from .reading import Freshness, Readers, Reads, ReadsPort
 from .rounds import Rounds, RoundsPort
-from .settings import MILLISECOND_US, Settings
+from .runner import RunnerKey
+from .settings import MILLISECOND_US, SECOND_US, Settings
 from .startup import Opened
 from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Result, Writer, WriterPort
 from .system import Clock, Entropy
 from .verifier import Border, Verifier
 
 RUN_ID_BYTES = 8
+CATCH_UP_US = 5 * SECOND_US
 CHAIN_RULES = frozenset({"chain-check", "seal-check"})
 FROM_LEADERS = (Prepare, m.Append, m.Heartbeat, m.Fetch, m.Handover, m.Fenced)
 """What only members say, and what can end a leader's time."""
@@ -82,12 +86,14 @@ class Engine:
         self._border = Border(identity.cluster_id, settings.limits)
         self._room = True
         self._writes_under_way = 0
+        self._runner_key = RunnerKey(settings.runner_key)
         self._leader: str | None = None
         self.replica = self._replica(opened, entropy)
         self._readers = Readers(opened.projection, settings.limits.reader_threads)
         self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
         self.rounds = Rounds(self._bounds(), clock, metrics, self._rounds_port(opened))
-        reads_port = ReadsPort(self._me, self.age_us, members.name, self._look_at_fold, port.fatal)
+        self._access = Access(identity.cluster_id, clock)
+        reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, port.fatal)
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
         self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
@@ -221,6 +227,11 @@ class Engine:
         """Consecutive entries of the log from `first` on, and their seals; see `LogStore.read`."""
         return await self._readers.call(lambda: self._store.read(first, max_bytes, last))
 
+    async def require_everywhere(self, caller: Caller, right: str) -> None:
+        """See `Node.require_everywhere`."""
+        await self.reads.caught_up(CATCH_UP_US)
+        await self._readers.run(lambda reader: self._access.require_everywhere(reader, caller, right))
+
     async def verified(self, submission: Submission) -> Proposal:
         """The submission as it may be decided; raises what `verifier.verified` raises."""
         return await self._verifier.verify(submission, self._border)
@@ -333,7 +344,9 @@ class Engine:
     def _context(self, epoch: int) -> Context | None:
         """What decisions of that epoch need; None while the digest key is still on its way."""
         secret = self._directory.digest_secret
-        return None if secret is None else Context(DigestKey(secret), OperatorRights(), epoch)
+        if secret is None:
+            return None
+        return Context(DigestKey(secret), OperatorRights(), epoch, verify, self._runner_key())
 
     def age_us(self) -> int | None:
         """How old the state folded here may be; None when that is not known."""

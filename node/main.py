@@ -190,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--http", metavar="HOST:PORT", help="where to serve /livez, /readyz and /metrics")
     parser.add_argument("--peer", action="append", metavar="NAME=HOST:PORT", help="a first member; repeat for each")
     parser.add_argument("--write-quorum", type=int, metavar="W", help="how many nodes must hold a write")
+    parser.add_argument("--runner-key", metavar="HEX", help="whose receipts count while nobody is enrolled")
     parser.add_argument("--log-level", choices=tuple(LEVELS))
     return parser
 

@@ -21,6 +21,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.leader_changes = self._counter("leader_changes", "Times that another leader was seen.")
         self.signature_failures = self._counter("signature_failures", "Envelopes whose signature did not verify.")
+        self.denied_commands = self._counter("denied_commands", "Commands of envelopes of which nothing was granted.")
         self.chain_mismatches = self._counter("chain_mismatch", "Appends refused since hash or seal did not fit.")
         self.dedup_hits = self._counter("dedup_hits", "Commands answered by their first outcome.")
         self.discarded_entries = self._counter("discarded_entries", "Entries never acknowledged that were cut.")

@@ -17,6 +17,7 @@ from ..log.value import value
 from ..memory.machine import Outcome
 from ..memory.record import Record
 from ..replication.messages import Message, ReadMode
+from .access import NOBODY, Caller
 
 
 class Wait(StrEnum):
@@ -57,6 +58,7 @@ class SubmitResult:
 
     `records` holds, for each command, the record it was about as it stood right after it, or None. A command whose id
     was seen before is answered by its first outcome, so its outcome may name an earlier position than this one.
+    Where nothing of the envelope was granted there is no entry: then epoch, index and time are 0.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -86,6 +88,7 @@ class ReadRequest:
 
     `min_index` is the session's last seen index; `min_position` is set on reads that another node forwards here, which
     answers from its own state once it has applied that much. `max_staleness_us` bounds the age of a local answer.
+    `caller` is who asks; what that may see is up to the state that is read (`access.py`).
     """
 
     verb: Verb
@@ -96,6 +99,7 @@ class ReadRequest:
     max_staleness_us: int | None = None
     min_position: Position = ORIGIN
     forwarded: bool = False
+    caller: Caller = NOBODY
 
 
 @value()

@@ -10,19 +10,25 @@
     counts                                        `Counts`
     digest                                        `StateDigest`
 
-Ids are 16 bytes. A page names what to ask for the next one with.
+Ids are 16 bytes. A page names what to ask for the next one with. Where principals are enrolled, a caller sees the
+scopes that it may read; `prunable` answers for those that it may write, `counts` takes the right to read everywhere,
+`digest` the right `admin` everywhere. Ids elsewhere are answered as those under which nothing is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from ..log.entry import Position
+from ..memory.context import ADMIN, READ, WRITE
 from ..memory.digest import combined
-from ..projection.answers import ReadPoint
+from ..memory.principals import Reach, granted_scopes
+from ..projection.answers import ANYTHING, Filters, Found, HistoryPage, ReadPoint
 from ..projection.reader import Reader
-from .ports import Verb
+from .access import Access, is_all, require_all
+from .ports import ReadRequest, Verb
 
 
 class Answered(NamedTuple):
@@ -41,46 +47,97 @@ class StateDigest(NamedTuple):
     buckets: tuple[bytes, ...]
 
 
-def answer(reader: Reader, verb: Verb, args: Mapping[str, Any], wall_us: int) -> Answered:
-    """Ask `reader`, all in one state. Raises `Invalid`, `TypeError` or `ValueError` for wrong arguments."""
-    match verb:
-        case Verb.GET:
-            point, found = reader.get(now_us=wall_us, **args)
-            return _at(point, found)
-        case Verb.GET_MANY:
-            records = reader.get_many(now_us=wall_us, **args)
-            return _at(records.point, records.found)
-        case Verb.RECALL:
-            recalled = reader.recall(now_us=wall_us, **args)
-            return _at(recalled.point, recalled, recalled.scopes or ())
-        case Verb.ALL:
-            page = reader.page(now_us=wall_us, **args)
-            return _at(page.point, page)
-        case Verb.HISTORY:
-            history = reader.history(now_us=wall_us, **args)
-            return _at(history.point, history)
-        case Verb.PRUNABLE:
-            return _prunable(reader, wall_us, **args)
-        case Verb.SCOPES | Verb.COUNTS | Verb.DIGEST:
-            return _about_all(reader, verb, wall_us)
+def answer(reader: Reader, request: ReadRequest, wall_us: int, access: Access) -> Answered:
+    """Ask `reader`, all in one state, for what the caller may see in that state.
 
-
-def _about_all(reader: Reader, verb: Verb, wall_us: int) -> Answered:
+    Raises `Invalid`, `TypeError` or `ValueError` for wrong arguments, `Refused` for what is not granted.
+    """
+    verb = request.verb
     with reader.snapshot():
-        point = reader.point(wall_us)
-        if verb is Verb.SCOPES:
-            return _at(point, reader.scopes())
-        if verb is Verb.COUNTS:
-            return _at(point, reader.counts())
-        _, buckets = reader.buckets()
-        return _at(point, StateDigest(combined(buckets), buckets))
+        right = RIGHTS.get(verb, READ)
+        seen = access.reach(reader, request.caller, right)
+        if verb in ABOUT_ALL:
+            require_all(seen, right)
+        return _ANSWERS[verb](reader, wall_us, seen, **request.args)
 
 
-def _prunable(reader: Reader, wall_us: int, at_us: int, half_life_us: int, limit: int) -> Answered:
-    with reader.snapshot():
-        point = reader.point(wall_us)
-        return _at(point, reader.prunable(at_us or point.now_us, half_life=half_life_us, limit=limit))
+def _get(reader: Reader, wall_us: int, seen: Reach, **args: Any) -> Answered:
+    point, found = reader.get(now_us=wall_us, **args)
+    return _at(point, _seen_of(found, seen))
+
+
+def _get_many(reader: Reader, wall_us: int, seen: Reach, **args: Any) -> Answered:
+    records = reader.get_many(now_us=wall_us, **args)
+    return _at(records.point, records.found if is_all(seen) else tuple(_seen_of(one, seen) for one in records.found))
+
+
+def _seen_of(found: Found | None, seen: Reach) -> Found | None:
+    """A record elsewhere is as one that is not held: ids can be guessed, and say of what they are."""
+    return found if found is not None and seen.includes(found.record.scope) else None
+
+
+def _recall(reader: Reader, wall_us: int, seen: Reach, filters: Filters = ANYTHING, **args: Any) -> Answered:
+    recalled = reader.recall(now_us=wall_us, filters=_within(filters, seen), **args)
+    return _at(recalled.point, recalled, recalled.scopes or ())
+
+
+def _all(reader: Reader, wall_us: int, seen: Reach, filters: Filters = ANYTHING, **args: Any) -> Answered:
+    page = reader.page(now_us=wall_us, filters=_within(filters, seen), **args)
+    return _at(page.point, page)
+
+
+def _within(filters: Filters, seen: Reach) -> Filters:
+    """The scopes that are asked for, or all that are granted. Raises `Refused` for more than those."""
+    return filters if is_all(seen) else replace(filters, scopes=seen.asked(filters.scopes).patterns)
+
+
+def _history(reader: Reader, wall_us: int, seen: Reach, **args: Any) -> Answered:
+    history = reader.history(now_us=wall_us, **args)
+    if history.items and not seen.includes(history.items[0].record.scope):
+        history = HistoryPage(history.point, (), None)
+    return _at(history.point, history)
+
+
+def _prunable(reader: Reader, wall_us: int, seen: Reach, at_us: int, half_life_us: int, limit: int) -> Answered:
+    point = reader.point(wall_us)
+    includes = None if is_all(seen) else seen.includes
+    found = reader.prunable(at_us or point.now_us, half_life=half_life_us, limit=limit, includes=includes)
+    return _at(point, found)
+
+
+def _scopes(reader: Reader, wall_us: int, seen: Reach) -> Answered:
+    return _at(reader.point(wall_us), tuple(granted_scopes(reader.scopes(), seen)))
+
+
+def _counts(reader: Reader, wall_us: int, seen: Reach) -> Answered:
+    del seen
+    return _at(reader.point(wall_us), reader.counts())
+
+
+def _digest(reader: Reader, wall_us: int, seen: Reach) -> Answered:
+    del seen
+    _, buckets = reader.buckets()
+    return _at(reader.point(wall_us), StateDigest(combined(buckets), buckets))
 
 
 def _at(point: ReadPoint, value: Any, scopes: tuple[str, ...] = ()) -> Answered:
     return Answered(value, Position(point.epoch, point.index), point.now_us, scopes)
+
+
+RIGHTS: Final[Mapping[Verb, str]] = {Verb.PRUNABLE: WRITE, Verb.DIGEST: ADMIN}
+"""What is needed for other verbs than those that read records."""
+
+ABOUT_ALL: Final = frozenset({Verb.COUNTS, Verb.DIGEST})
+"""Their answers cannot be parted by scope."""
+
+_ANSWERS: Final[Mapping[Verb, Callable[..., Answered]]] = {
+    Verb.GET: _get,
+    Verb.GET_MANY: _get_many,
+    Verb.RECALL: _recall,
+    Verb.ALL: _all,
+    Verb.HISTORY: _history,
+    Verb.PRUNABLE: _prunable,
+    Verb.SCOPES: _scopes,
+    Verb.COUNTS: _counts,
+    Verb.DIGEST: _digest,
+}

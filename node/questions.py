@@ -6,7 +6,7 @@ Rows pass through as the canonical bytes that the projection keeps (`proto/memor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 from ..memory.errors import Invalid
 from ..memory.record import Record, Version
@@ -22,9 +22,11 @@ from ..projection.answers import (
     Recalled,
     ScopeRecords,
 )  # fmt: skip
-from ..proto.generated import memory_pb2
+from ..proto.generated import memory_pb2, ticket_pb2
 from ..replication.messages import ReadMode
+from ..security.tickets import Ticket
 from . import wire
+from .access import NOBODY, Caller
 from .ports import ReadReply, ReadRequest, Verb
 from .queries import StateDigest
 from .rows import past_of, past_row_of, record_of, row_of
@@ -54,6 +56,8 @@ def read_request_to_wire(request: ReadRequest) -> memory_pb2.ReadRequest:
         min_position=wire.position_to_wire(request.min_position),
         forwarded=request.forwarded,
     )
+    if request.caller.ticket is not None:
+        raw.ticket.CopyFrom(ticket_pb2.Ticket(**request.caller.ticket._asdict()))
     name, encode = _QUESTIONS[request.verb]
     getattr(raw, name).CopyFrom(encode(request.args))
     return raw
@@ -79,7 +83,28 @@ def read_request_from_wire(raw: memory_pb2.ReadRequest) -> ReadRequest:
         raw.max_staleness_us if raw.HasField("max_staleness_us") else None,
         wire.position_from_wire(raw.min_position),
         raw.forwarded,
+        caller_of(raw),
     )
+
+
+class Ticketed(Protocol):
+    """A request that may carry a ticket."""
+
+    @property
+    def ticket(self) -> ticket_pb2.Ticket:
+        """It, empty where there is none."""
+        ...
+
+    def HasField(self, name: Literal["ticket"], /) -> bool:  # noqa: N802 - as protobuf names it
+        """Whether there is one."""
+        ...
+
+
+def caller_of(raw: Ticketed) -> Caller:
+    """Who sent a request, as its ticket says. It is verified where the answer depends on it."""
+    if not raw.HasField("ticket"):
+        return NOBODY
+    return Caller(ticket=Ticket(raw.ticket.author, raw.ticket.issued_at_us, raw.ticket.signature))
 
 
 def _get_to_wire(args: Args) -> memory_pb2.Get:

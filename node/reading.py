@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..log.entry import ORIGIN, Position
-from ..memory.errors import Invalid, Retry, Unavailable, VeridicalError
+from ..memory.errors import Invalid, Refused, Retry, Unavailable, VeridicalError
 from ..projection.errors import ProjectionError
 from ..projection.projection import Projection
 from ..projection.reader import Reader
 from ..replication.messages import Read, ReadFailed, ReadMode, ReadReady
+from .access import Access
 from .driver import Driver
 from .metrics import Metrics
 from .ports import ReadReply, ReadRequest, Transport
@@ -96,12 +97,14 @@ class Freshness:
 class ReadsPort:
     """What reads ask of the node: who it is, the age of its state (0 while it serves as leader), and a member's name.
 
-    `awaited` hears that a read waits for the fold, `damaged` that the projection cannot be read.
+    `access` says what callers may see, `awaited` hears that a read waits for the fold, `damaged` that the projection
+    cannot be read.
     """
 
     member: str
     age_us: Callable[[], int | None]
     name: Callable[[str], str]
+    access: Access
     awaited: Callable[[], None]
     damaged: Callable[[str], None]
 
@@ -140,7 +143,7 @@ class Reads:
         return bool(self._positions)
 
     async def read(self, request: ReadRequest) -> ReadReply:
-        """The answer, or `Unavailable`, `Invalid`, `Retry` (too many reads wait)."""
+        """The answer, or `Unavailable`, `Invalid`, `Refused` (not granted), `Retry` (too many reads wait)."""
         if self._closed:
             raise Unavailable(self._closed)
         if self._under_way >= self._limit:
@@ -154,9 +157,19 @@ class Reads:
         except Invalid:
             result = "invalid"
             raise
+        except Refused:
+            result = "refused"
+            raise
         finally:
             self._under_way -= 1
             self._metrics.reads.labels(request.mode.value, result).inc()
+
+    async def caught_up(self, timeout_us: int) -> None:
+        """Wait until all that is known here to be committed is folded here. Raises `Unavailable` when it is not."""
+        if self._closed:
+            raise Unavailable(self._closed)
+        kernel = self.driver.replica.kernel
+        await self._wait_for(kernel.position_of(kernel.commit_index) or ORIGIN, timeout_us)
 
     async def _read_in_time(self, request: ReadRequest) -> ReadReply:
         if request.forwarded:
@@ -238,7 +251,8 @@ class Reads:
         self._refuse_stale(request, age_us)
         wall_us = self._clock.wall_us()
         try:
-            found = await self._readers.run(lambda reader: answer(reader, request.verb, request.args, wall_us))
+            access = self._port.access
+            found = await self._readers.run(lambda reader: answer(reader, request, wall_us, access))
         except VeridicalError:
             raise
         except (KeyError, TypeError, ValueError) as error:

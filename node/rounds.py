@@ -12,19 +12,26 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from ..log.value import value
 from ..memory.errors import NotLeader, OutcomeUnknown
 from ..memory.machine import Context
 from ..projection.projection import Projection
 from ..replication.messages import Accepted, Declined, Propose
 from .admission import Admission, Bounds
-from .decider import Decider, Decision, Proposal
+from .decider import NOWHERE, Decider, Decision, Denial, Proposal
 from .driver import Driver
 from .metrics import Metrics
 from .ports import SubmitResult, Wait
 from .system import Clock
 
 SECOND_US = 1_000_000
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.rounds")
+
+
+Decisions = list[Decision | Denial]
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +73,7 @@ class RoundsPort:
     """
 
     projection: Projection
-    on_applier: Callable[[Callable[[], list[Decision] | None]], Awaitable[list[Decision] | None]]
+    on_applier: Callable[[Callable[[], Decisions | None]], Awaitable[Decisions | None]]
     context: Callable[[int], Context | None]
     lags: Callable[[], bool]
     matches: Callable[[], dict[str, int]]
@@ -209,18 +216,20 @@ class Rounds:
             return
         self._deciding = None
         if desk is self._desk and decisions is not None:
-            self._propose(desk, batch, decisions)
+            self._propose(desk, self._granted(batch, decisions))
         else:
             self._desk = None if decisions is None else self._desk
             self._send_elsewhere(batch)
 
-    def _decided(self, desk: Desk, proposals: Sequence[Proposal]) -> list[Decision] | None:
+    def _decided(self, desk: Desk, proposals: Sequence[Proposal]) -> Decisions | None:
         """On the applier's thread. None when the fold has begun anew since the desk was set up."""
         projection = self._port.projection
         if desk.decider is None:
             desk.decider = Decider(projection.state, desk.context, desk.after_index)
         if desk.decider.base is not projection.state:
             return None
+        if desk.decider.context.runner_key is None:  # it may have come to be since
+            desk.decider.context = self._port.context(desk.context.epoch) or desk.context
         return desk.decider.decide(proposals, self._clock.wall_us(), projection.applied.index)
 
     def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
@@ -230,15 +239,40 @@ class Rounds:
         self._note_quiet()
         self.pump()
 
-    def _propose(self, desk: Desk, batch: Sequence[Waiting], decisions: Sequence[Decision]) -> None:
+    def _granted(
+        self, batch: Sequence[Waiting], decisions: Sequence[Decision | Denial]
+    ) -> list[tuple[Waiting, Decision]]:
+        """What goes into the log. The others are answered now: theirs is no part of any history."""
+        granted: list[tuple[Waiting, Decision]] = []
+        for waiting, decision in zip(batch, decisions, strict=True):
+            if isinstance(decision, Denial):
+                self._deny(waiting, decision)
+            else:
+                granted.append((waiting, decision))
+        return granted
+
+    def _deny(self, waiting: Waiting, denial: Denial) -> None:
+        waiting.proposed = False
+        envelope, rules = waiting.proposal.envelope, sorted({outcome.rule for outcome in denial.outcomes})
+        kinds = sorted({head.kind for head in envelope.commands})
+        author = envelope.on_behalf or envelope.author.hex()
+        _log.warning("not granted", author=author, kinds=kinds, commands=waiting.commands, rules=rules)
+        self._metrics.denied_commands.inc(waiting.commands)
+        if not waiting.future.done():
+            records = (None,) * len(denial.outcomes)
+            waiting.future.set_result(SubmitResult(denial.outcomes, records, *NOWHERE, time_us=0))
+
+    def _propose(self, desk: Desk, granted: Sequence[tuple[Waiting, Decision]]) -> None:
+        if not granted:
+            self._note_quiet()
+            self.pump()
+            return
         self._token += 1
         epoch, after_index = desk.context.epoch, desk.after_index
-        desk.after_index += len(decisions)
-        self._proposing[self._token] = [
-            _answer(waiting, decision, epoch) for waiting, decision in zip(batch, decisions, strict=True)
-        ]
-        drafts = tuple(decision.draft for decision in decisions)
-        self._metrics.round_commands.observe(sum(waiting.commands for waiting in batch))
+        desk.after_index += len(granted)
+        self._proposing[self._token] = [_answer(waiting, decision, epoch) for waiting, decision in granted]
+        drafts = tuple(decision.draft for _, decision in granted)
+        self._metrics.round_commands.observe(sum(waiting.commands for waiting, _ in granted))
         self.driver.step(Propose(self._token, epoch, after_index, drafts))
 
     # --- effects ---

@@ -20,6 +20,7 @@ from ..log.errors import LogError
 from ..log.seal import Seal
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
+from .access import Caller
 from .admission import Gate
 from .engine import Engine, EnginePort
 from .founding import Founded, Joined, Terms, place
@@ -449,7 +450,8 @@ class Node:
     async def read(self, request: ReadRequest) -> ReadReply:
         """Answer a query in its mode; where another member has to answer, it is asked.
 
-        Raises `Unavailable` (who did not answer), `Invalid`, `Retry` when too many reads wait.
+        Raises `Unavailable` (who did not answer), `Invalid`, `Refused` for what the caller is not granted, `Retry` when
+        too many reads wait.
         """
         engine = await self._engine_in_time(request.timeout_us)
         if self._dead:
@@ -468,6 +470,15 @@ class Node:
         if self._engine is None:
             raise Unavailable(self._condition)
         return self._engine
+
+    async def require_everywhere(self, caller: Caller, right: str) -> None:
+        """Raises `Refused` unless the caller holds that right in every scope, after all that this node's log holds.
+
+        For what is read from the log itself. `Unavailable` when the state does not follow the log in time.
+        """
+        if self._engine is None:
+            raise Unavailable(self._condition)
+        await self._engine.require_everywhere(caller, right)
 
     async def export(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], list[Seal]]:
         """Consecutive entries of this node's log from `first` on, to the next seal, and their seals.

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from ..log.entry import Entry
 from ..log.seal import Seal
+from ..memory.context import ADMIN
 from ..memory.errors import Invalid
 from ..proto.channel import SERVER_OPTIONS
 from ..proto.generated import (
@@ -26,6 +27,7 @@ from ..proto.generated import (
 )  # fmt: skip
 from ..replication.messages import Message, ReadMode
 from . import calls, questions, wire
+from .access import Caller
 from .errors import abort, failed
 from .grpc_health import HEALTH, serve_health
 from .ports import (
@@ -97,6 +99,10 @@ class Served(Protocol):
 
     async def ready(self, sync_timeout_us: int = 0) -> str:
         """See `Node.ready`."""
+        ...
+
+    async def require_everywhere(self, caller: Caller, right: str) -> None:
+        """See `Node.require_everywhere`."""
         ...
 
     async def export(self, first: int, max_bytes: int, last: int) -> tuple[Sequence[Entry], Sequence[Seal]]:
@@ -264,6 +270,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def Export(self, request: admin_pb2.ExportRequest, context: Context) -> AsyncIterator[admin_pb2.ExportReply]:
         """The history from `first` to `last`, in chunks that end at a seal."""
         try:
+            await self._node.require_everywhere(questions.caller_of(request), ADMIN)
             async for chunk in self._chunks(max(1, request.first), request.last or None):
                 yield chunk
         except Exception as error:  # noqa: BLE001 - every error becomes an answer
@@ -290,7 +297,9 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         """The digests of this node's projection, as it stands."""
 
         async def buckets() -> admin_pb2.BucketsReply:
-            reply = await self._node.read(ReadRequest(Verb.DIGEST, {}, ReadMode.LOCAL, BUCKETS_TIMEOUT_US))
+            caller = questions.caller_of(request)
+            asked = ReadRequest(Verb.DIGEST, {}, ReadMode.LOCAL, BUCKETS_TIMEOUT_US, caller=caller)
+            reply = await self._node.read(asked)
             return admin_pb2.BucketsReply(applied_index=reply.index, digests=reply.value.buckets)
 
         return await _or_abort(context, buckets)

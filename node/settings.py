@@ -80,6 +80,8 @@ class Settings(BaseModel):
     """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); else they are strong reads."""
     external_lease: bool = False
     """Whether a lease source outside decides who may try to lead; `Node.may_try` passes on what it says."""
+    runner_key: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    """The public key of the store's own runner, the same for all nodes; empty: as `runner.RunnerKey` finds it."""
     timings: Timings = Timings()
     limits: Limits = Limits()
 

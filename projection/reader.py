@@ -7,7 +7,7 @@ index, so that nobody who reads slowly can keep the write-ahead log from being e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from threading import Lock
@@ -233,15 +233,25 @@ class Reader(StoredState):
             page = self.page(now_us, filters=filters, after=page.after, limit=page_records)
             yield page
 
-    def prunable(self, now_us: int, *, half_life: int = HALF_LIFE_US, limit: int = BATCH_IDS_LIMIT) -> list[bytes]:
-        """Ids of records that a prune decided now would remove, at most `limit`, in the order of their making."""
+    def prunable(
+        self,
+        now_us: int,
+        *,
+        half_life: int = HALF_LIFE_US,
+        limit: int = BATCH_IDS_LIMIT,
+        includes: Callable[[str], bool] | None = None,
+    ) -> list[bytes]:
+        """Ids of records that a prune decided now would remove, at most `limit`, in the order of their making.
+
+        `includes` says of which scopes; without it, of all.
+        """
         with self.snapshot():
             now_us = self.point(now_us).now_us
             parameters = (now_us, PRUNE_SUPPORT, PRUNE_CONFIDENCE_PPM)
             found: list[bytes] = []
             for (body,) in self._connection.execute(_FADING, parameters):
                 record = record_of(body)
-                if is_prunable(record, now_us, half_life):
+                if is_prunable(record, now_us, half_life) and (includes is None or includes(record.scope)):
                     found.append(record.id)
                 if len(found) == limit:
                     break

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..log.configuration import Configuration
 from ..memory.machine import Outcome
-from ..node.decider import Decider, Proposal
-from ..replication.messages import Accepted, Declined, Propose, Reconfigure, Role, RoleChanged
+from ..node.decider import Decider, Denial, Proposal
+from ..replication.messages import Accepted, Declined, Draft, Propose, Reconfigure, Role, RoleChanged
 from .fold import context
 from .requests import Answer, Elsewhere, Submission, Unanswered, Unknown, Written
 
@@ -105,13 +105,19 @@ class Desk:
         after_index = decider.after_index
         proposals = [_proposal(waiting.submission) for waiting in batch]
         decisions = decider.decide(proposals, process.host.clock.wall_us(), process.host.fold.applied.index)
-        token = process.token()
-        self._proposed[token] = [
-            (waiting, Due(decision.index, decision.outcomes, waiting.answer, _is_eager(waiting.submission)))
-            for waiting, decision in zip(batch, decisions, strict=True)
-        ]
-        drafts = tuple(decision.draft for decision in decisions)
-        process.feed(Propose(token, decider.epoch, after_index, drafts))
+        proposed: list[tuple[Waiting, Due]] = []
+        drafts: list[Draft] = []
+        for waiting, decision in zip(batch, decisions, strict=True):
+            if isinstance(decision, Denial):
+                waiting.answer(Unanswered(decision.outcomes[0].rule))
+                continue
+            due = Due(decision.index, decision.outcomes, waiting.answer, _is_eager(waiting.submission))
+            proposed.append((waiting, due))
+            drafts.append(decision.draft)
+        if drafts:
+            token = process.token()
+            self._proposed[token] = proposed
+            process.feed(Propose(token, decider.epoch, after_index, tuple(drafts)))
 
     def _decider_on_newest_state(self) -> Decider | None:
         """The decider of this epoch; none while the log holds entries that it would have to know and are not folded."""

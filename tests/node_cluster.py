@@ -12,6 +12,8 @@ from veridical.log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
 from veridical.log.identifier import uuid7
 from veridical.memory.commands import WriteBody, encode_body
 from veridical.memory.errors import OutcomeUnknown
+from veridical.memory.trust_commands import ENROLL, EnrollBody
+from veridical.node.access import NOBODY, Caller
 from veridical.node.inprocess import InProcessNetwork
 from veridical.node.ports import BareCommand, ReadReply, ReadRequest, Submission, SubmitResult, Verb, Wait
 from veridical.node.runtime import Node
@@ -31,6 +33,15 @@ def write_command(subject: str, text: str, predicate: str = "says", scope: str =
     body = WriteBody("fact", subject, predicate, scope, text)
     id = uuid7(CLOCK.wall_us(), ENTROPY.bytes(8))
     return BareCommand(id, "memory.write", encode_body("memory.write", body))
+
+
+EVERYTHING = ("*", ("read", "write", "review", "attest", "vouch", "admin"))
+
+
+def enrolment(principal: Principal, *grants: tuple[str, tuple[str, ...]]) -> BareCommand:
+    """A command that enrolls that principal; without grants, with every right."""
+    body = EnrollBody(principal.public_key, "somebody", grants or (EVERYTHING,))
+    return BareCommand(uuid7(CLOCK.wall_us(), ENTROPY.bytes(8)), ENROLL, encode_body(ENROLL, body))
 
 
 def signed(
@@ -123,10 +134,15 @@ def _is_level(nodes: dict[str, Node]) -> bool:
 
 
 async def read(
-    node: Node, verb: Verb, mode: ReadMode = ReadMode.LOCAL, timeout_us: int = 5 * SECOND_US, **args: object
+    node: Node,
+    verb: Verb,
+    mode: ReadMode = ReadMode.LOCAL,
+    timeout_us: int = 5 * SECOND_US,
+    caller: Caller = NOBODY,
+    **args: object,
 ) -> ReadReply:
     """Ask a node."""
-    return await node.read(ReadRequest(verb, args, mode, timeout_us))
+    return await node.read(ReadRequest(verb, args, mode, timeout_us, caller=caller))
 
 
 async def write(node: Node, subject: str, text: str, timeout_us: int = 5 * SECOND_US) -> SubmitResult:

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from . import log_pb2 as _log_pb2
+from . import ticket_pb2 as _ticket_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -323,23 +324,29 @@ Global___TransferReply: _TypeAlias = TransferReply  # noqa: Y015
 
 @_typing.final
 class ExportRequest(_message.Message):
-    """Entries from `first` to `last` (0: the newest seal), for audit."""
+    """Entries from `first` to `last` (0: the newest seal), for audit. Where principals are enrolled, for those who hold the
+    right `admin` in every scope.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FIRST_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     first: _builtins.int
     last: _builtins.int
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
     def __init__(
         self,
         *,
         first: _builtins.int = ...,
         last: _builtins.int = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -386,14 +393,21 @@ Global___ExportReply: _TypeAlias = ExportReply  # noqa: Y015
 
 @_typing.final
 class BucketsRequest(_message.Message):
+    """Where principals are enrolled, for those who hold the right `admin` in every scope."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
+    TICKET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
     def __init__(
         self,
+        *,
+        ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

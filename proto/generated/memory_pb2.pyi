@@ -10,6 +10,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from . import failure_pb2 as _failure_pb2
 from . import log_pb2 as _log_pb2
+from . import ticket_pb2 as _ticket_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -190,7 +191,9 @@ Global___SubmitResults: _TypeAlias = SubmitResults  # noqa: Y015
 
 @_typing.final
 class SubmitResult(_message.Message):
-    """Committed, and applied at the leader, as the entry (epoch, index); or a failure, and then nothing else is set."""
+    """Committed, and applied at the leader, as the entry (epoch, index); or a failure, and then nothing else is set. Where
+    nothing of the envelope was granted there is no entry: epoch, index and time are 0, the outcomes say what was refused.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -336,6 +339,7 @@ class ReadRequest(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     mode: Global___ReadMode.ValueType
     timeout_us: _builtins.int
     min_index: _builtins.int
@@ -363,6 +367,10 @@ class ReadRequest(_message.Message):
     def counts(self) -> Global___Counts: ...
     @_builtins.property
     def digest(self) -> Global___Digest: ...
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket:
+        """a node that passes the read on passes it on as well"""
+
     def __init__(
         self,
         *,
@@ -380,10 +388,11 @@ class ReadRequest(_message.Message):
         scopes: Global___Scopes | None = ...,
         counts: Global___Counts | None = ...,
         digest: Global___Digest | None = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "ticket", b"ticket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "timeout_us", b"timeout_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "ticket", b"ticket", "timeout_us", b"timeout_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_staleness_us: _TypeAlias = _typing.Literal["max_staleness_us"]  # noqa: Y015
     _WhichOneofArgType__max_staleness_us: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us"]  # noqa: Y015

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from veridical.cli.failures import FILE, INVALID, USAGE
 from veridical.cli.main import application
+from veridical.security.principal import Principal
 
+NO_KEY = 32
 HEAVY = ("grpc", "google.protobuf", "sqlalchemy", "pydantic", "nacl", "rich")
 
 
@@ -54,6 +56,13 @@ def run(*arguments: str) -> tuple[int, str, str]:
         (["up", "--cluster", "no spaces"], "cluster: a name has letters"),
         (["audit", "verify", "/does/not/exist"], "path: /does/not/exist does not exist"),
         (["audit", "show", "1", "/d", "--data", "/d"], "path: give a path, or --data, or --endpoint"),
+        (["principal", "enroll", "alice", "--endpoint", "h:1"], "key: 'alice' is not a principal"),
+        (["principal", "enroll", "0" * 64, "--grant", "*"], "grant: '*' is not PATTERN=RIGHT,RIGHT"),
+        (["principal", "enroll", "0" * 64, "--grant", "*=all", "--endpoint", "h:1"], "rights: one is none of read"),
+        (["principal", "revoke", "0" * 64, "--reason", "", "--endpoint", "h:1"], "reason: is empty"),
+        (["grant", "give", "0" * 64, "a*", "read", "--endpoint", "h:1"], "scope: contains *"),
+        (["review", "approve", "abc", "--reason", "x"], "id: 'abc' is not 32 hex digits"),
+        (["review", "edit", "0" * 32, "--text", " ", "--reason", "x", "--endpoint", "h:1"], "text: is empty"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_a_code(arguments: list[str], complaint: str) -> None:
@@ -102,6 +111,21 @@ def test_a_seed_that_is_none_is_refused_without_being_repeated(monkeypatch: pyte
     assert code == INVALID
     assert "VERIDICAL_PRINCIPAL_SEED" in said
     assert "secret" not in said
+
+
+def test_a_key_file_is_private_and_made_once(tmp_path: Path) -> None:
+    """Its public key is said; one that others may read is not used."""
+    file = tmp_path / "alice.key"
+    code, said, _ = run("principal", "new", str(file), "--json")
+    assert code == 0
+    assert json.loads(said) == {"principal": Principal.from_hex(file.read_text().strip()).key_id, "file": str(file)}
+    assert file.stat().st_mode & 0o777 == 0o600
+    code, _, complaint = run("principal", "new", str(file))
+    assert (code, complaint.count("\n")) == (NO_KEY, 1)
+    file.chmod(0o640)
+    code, _, complaint = run("grant", "give", "0" * 64, "*", "read", "--key", str(file), "--endpoint", "h:1")
+    assert code == NO_KEY
+    assert "chmod 600" in complaint
 
 
 def test_status_of_nothing_cannot_tell() -> None:

@@ -14,6 +14,7 @@ from veridical.memory.importing import imported_belief
 from veridical.memory.principals import Principal
 from veridical.memory.record import CANDIDATE, VERIFIED
 from veridical.memory.reputation import AuthorTrust
+from veridical.memory.view import MemoryRecord
 from veridical.security.principal import Principal as Signer
 
 
@@ -26,6 +27,11 @@ def world() -> World:
 def claims(world: World, count: int) -> list[bytes]:
     """So many facts of Alice."""
     return [world.write("so it is", f"topic {number}", author=ALICE).record_id for number in range(count)]
+
+
+def seen(world: World, id: bytes) -> MemoryRecord:
+    """A record as callers see it."""
+    return MemoryRecord.from_record(world.record(id), world.now_us)
 
 
 # --- reputation -----------------------------------------------------------------------------------------------------
@@ -103,12 +109,12 @@ def test_a_peers_belief_enters_as_a_candidate(world: World) -> None:
     id = peer.write("JWT", author=ALICE, metadata='{"a":1}').record_id
     peer.write("JWT", author=BOB)
     peer.promote(id)
-    outcome = world.send(WRITE, imported_belief(peer.record(id), "lab"))
+    outcome = world.send(WRITE, imported_belief(seen(peer, id), "lab"))
     record = world.record(outcome.record_id)
     assert (record.trust, record.confidence_ppm, record.support, record.author) == (CANDIDATE, 500_000, 1, "")
     assert (record.metadata, record.source) == ('{"a":1}', "import:lab")
     assert set(outcome.ignored) == {"trust", "epistemic_confidence", "support_count", "author"}
-    assert world.send(WRITE, imported_belief(peer.record(id), "lab")).code == "repeated"
+    assert world.send(WRITE, imported_belief(seen(peer, id), "lab")).code == "repeated"
 
 
 def test_an_import_displaces_nothing_verified(world: World) -> None:
@@ -116,20 +122,20 @@ def test_an_import_displaces_nothing_verified(world: World) -> None:
     peer = World()
     id = peer.write("cookies", author=ALICE).record_id
     world.promote(world.write("JWT").record_id)
-    assert world.send(WRITE, imported_belief(peer.record(id), "lab")).code == "conflicted"
+    assert world.send(WRITE, imported_belief(seen(peer, id), "lab")).code == "conflicted"
     other = world.write("cookies", scope="repo:b").record_id
     world.demote(other, "rejected")
-    assert world.send(WRITE, imported_belief(peer.record(id), "lab", "repo:B")).rule == rules.REJECTED_VALUE
+    assert world.send(WRITE, imported_belief(seen(peer, id), "lab", "repo:B")).rule == rules.REJECTED_VALUE
 
 
 def test_what_the_peer_rejected_is_not_imported(world: World) -> None:
     """Nor does it come from nowhere."""
     id = world.write("JWT").record_id
     with pytest.raises(Invalid, match="peer"):
-        imported_belief(world.record(id), " ")
+        imported_belief(seen(world, id), " ")
     world.demote(id, "rejected")
     with pytest.raises(Invalid, match="rejected"):
-        imported_belief(world.record(id), "lab")
+        imported_belief(seen(world, id), "lab")
 
 
 # --- failures -------------------------------------------------------------------------------------------------------

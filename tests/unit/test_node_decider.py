@@ -3,14 +3,14 @@
 from collections import deque
 from collections.abc import Sequence
 
-from node_cluster import signed, write_command
+from node_cluster import enrolment, signed, write_command
 
 from veridical.log.canonical import decode
 from veridical.log.entry import SALT_BYTES, Envelope
 from veridical.memory.context import Context, OperatorRights
 from veridical.memory.machine import evolve_entry
 from veridical.memory.state import MemoryState, Workspace
-from veridical.node.decider import LAYER_COMMANDS, Decider, Decision, Proposal
+from veridical.node.decider import LAYER_COMMANDS, Decider, Decision, Denial, Proposal
 from veridical.node.ports import BareCommand
 from veridical.node.system import SystemClock
 from veridical.security.digests import DigestKey
@@ -20,13 +20,20 @@ PRINCIPAL = Principal(bytes([5]) * 32)
 NOW_US = SystemClock().wall_us()
 
 
-def proposal(commands: Sequence[BareCommand]) -> Proposal:
-    sent = signed(PRINCIPAL, "c" * 32, commands)
+def proposal(commands: Sequence[BareCommand], author: Principal = PRINCIPAL) -> Proposal:
+    sent = signed(author, "c" * 32, commands)
     return Proposal(Envelope.parse(sent.envelope), sent.envelope, sent.signature, sent.bodies)
 
 
 def decider(state: MemoryState, after_index: int = 0) -> Decider:
     return Decider(state, Context(DigestKey(bytes(32)), OperatorRights(), 1), after_index)
+
+
+def decided(under_test: Decider, sent: Sequence[Proposal], wall_us: int, applied_index: int) -> list[Decision]:
+    """All of them stand in the log."""
+    decisions = under_test.decide(sent, wall_us, applied_index)
+    assert not any(isinstance(decision, Denial) for decision in decisions)
+    return [decision for decision in decisions if isinstance(decision, Decision)]
 
 
 def fold(state: MemoryState, sent: Proposal, decision: Decision) -> None:
@@ -44,7 +51,7 @@ def test_each_envelope_is_decided_on_the_one_before() -> None:
     """The second writer of a value corroborates or repeats it, although nothing is folded yet."""
     under_test = decider(MemoryState(), after_index=7)
     sent = [proposal([write_command("sky", "is blue")]) for _ in range(2)]
-    first, second = under_test.decide(sent, NOW_US, applied_index=7)
+    first, second = decided(under_test, sent, NOW_US, applied_index=7)
     assert (first.index, second.index, under_test.after_index) == (8, 9, 9)
     assert first.outcomes[0].code == "asserted"
     assert second.outcomes[0].code != "asserted"
@@ -56,7 +63,7 @@ def test_an_id_in_the_unfolded_part_of_the_log_is_not_executed_again() -> None:
     under_test = decider(MemoryState())
     command = write_command("sky", "is blue")
     under_test.decide([proposal([command])], NOW_US, applied_index=0)
-    (again,) = under_test.decide([proposal([command])], NOW_US, applied_index=0)
+    (again,) = decided(under_test, [proposal([command])], NOW_US, applied_index=0)
     assert again.outcomes[0].repeated_command
     assert again.outcomes[0].version.index == 1
 
@@ -66,7 +73,7 @@ def test_time_never_goes_back() -> None:
     under_test = decider(MemoryState())
     times: list[int] = []
     for wall_us in (NOW_US, NOW_US - 3_600_000_000, NOW_US + 5):
-        (decision,) = under_test.decide([proposal([write_command(f"at {wall_us}", "x")])], wall_us, applied_index=0)
+        (decision,) = decided(under_test, [proposal([write_command(f"at {wall_us}", "x")])], wall_us, applied_index=0)
         times.append(decision.draft.time_us)
     assert times == [NOW_US, NOW_US, NOW_US + 5]
 
@@ -79,7 +86,7 @@ def test_what_is_folded_is_dropped_and_decisions_stay_the_same() -> None:
     layers: list[int] = []
     for round in range(60):
         sent = proposal([write_command(f"subject {number}", f"value {round}") for number in range(64)])
-        (decision,) = under_test.decide([sent], NOW_US + round, applied_index=round - len(unfolded))
+        (decision,) = decided(under_test, [sent], NOW_US + round, applied_index=round - len(unfolded))
         assert {outcome.code for outcome in decision.outcomes} == {"asserted" if round == 0 else "superseded"}
         assert [record and record.corrections_count for record in decision.records] == [round] * 64
         unfolded.append((sent, decision))
@@ -94,9 +101,9 @@ def test_an_idle_decider_keeps_nothing() -> None:
     state = MemoryState()
     under_test = decider(state)
     sent = proposal([write_command("sky", "is blue")])
-    (decision,) = under_test.decide([sent], NOW_US, applied_index=0)
+    (decision,) = decided(under_test, [sent], NOW_US, applied_index=0)
     fold(state, sent, decision)
-    (again,) = under_test.decide([proposal([write_command("sky", "is grey")])], NOW_US, applied_index=1)
+    (again,) = decided(under_test, [proposal([write_command("sky", "is grey")])], NOW_US, applied_index=1)
     assert again.outcomes[0].code == "superseded"
     assert under_test.layer_count == 1
 
@@ -106,8 +113,35 @@ def test_what_came_without_a_principal_has_no_author() -> None:
     sent = proposal([write_command("sky", "is blue")])
     envelope = sent.envelope
     on_behalf = Envelope(envelope.cluster, envelope.author, envelope.issued_at_us, envelope.commands, "anonymous")
-    (decision,) = decider(MemoryState()).decide(
-        [Proposal(on_behalf, on_behalf.raw, sent.signature, sent.bodies)], NOW_US, applied_index=0
-    )
+    on_behalf_proposal = Proposal(on_behalf, on_behalf.raw, sent.signature, sent.bodies)
+    (decision,) = decided(decider(MemoryState()), [on_behalf_proposal], NOW_US, applied_index=0)
     record = decision.records[0]
     assert record is not None and (record.author, record.principals) == ("", ())
+
+
+def test_what_is_not_granted_leaves_no_trace() -> None:
+    """No entry, no change, not even of time; the envelope after it takes its place, and its id is not remembered."""
+    state = MemoryState()
+    administrator = Principal(bytes([6]) * 32)
+    under_test = decider(state)
+    founding = proposal([enrolment(administrator)], administrator)
+    (enrolled,) = decided(under_test, [founding], NOW_US, applied_index=0)
+    assert enrolled.outcomes[0].code == "enrolled"
+    command = write_command("sky", "is blue")
+    denial, granted = under_test.decide(
+        [proposal([command]), proposal([write_command("sea", "is wide")], administrator)], NOW_US, applied_index=0
+    )
+    assert isinstance(denial, Denial)
+    assert [(outcome.code, outcome.rule) for outcome in denial.outcomes] == [("refused", "not_granted")]
+    assert isinstance(granted, Decision)
+    assert (granted.index, under_test.after_index) == (2, 2)
+    (same,) = decided(under_test, [proposal([command], administrator)], NOW_US, applied_index=0)
+    assert not same.outcomes[0].repeated_command
+    mixed = [write_command("lake", "is deep"), write_command("pond", "is small", scope="user:b")]
+    reader = Principal(bytes([7]) * 32)
+    (joined,) = decided(
+        under_test, [proposal([enrolment(reader, ("user:b", ("write",)))], administrator)], NOW_US, applied_index=0
+    )
+    assert joined.outcomes[0].code == "enrolled"
+    (partly,) = decided(under_test, [proposal(mixed, reader)], NOW_US, applied_index=0)
+    assert [outcome.code for outcome in partly.outcomes] == ["refused", "asserted"]

@@ -5,20 +5,26 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-from node_cluster import CLOCK, signed, write_command
+from node_cluster import CLOCK, ENTROPY, enrolment, signed, write_command
 
 from veridical.log.entry import Envelope, Position
+from veridical.log.identifier import uuid7
+from veridical.memory import make_id, make_key
+from veridical.memory.commands import encode_body
 from veridical.memory.context import Context, OperatorRights
 from veridical.memory.errors import NotLeader, OutcomeUnknown
 from veridical.memory.state import MemoryState
+from veridical.memory.trust_commands import ATTEST, AttestBody
 from veridical.node.admission import Bounds
 from veridical.node.decider import Proposal
 from veridical.node.metrics import Metrics
-from veridical.node.ports import SubmitResult, Wait
+from veridical.node.ports import BareCommand, SubmitResult, Wait
 from veridical.node.rounds import Rounds, RoundsPort, Waiting
 from veridical.replication.messages import Accepted, Declined, Propose
 from veridical.security.digests import DigestKey
+from veridical.security.keys import KeyPair, verify
 from veridical.security.principal import Principal
+from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report
 
 BOUNDS = Bounds(batch_commands=100, batch_bytes=1 << 20, linger_min_us=1_000, linger_max_us=5_000)
 PRINCIPAL = Principal(bytes([5]) * 32)
@@ -31,6 +37,7 @@ class Stage:
         self.proposals: list[Propose] = []
         self.matches = {"a": 0, "b": 0}
         self.fatal: list[str] = []
+        self.runner_key: bytes | None = None
         self.applier = asyncio.Event()
         self.applier.set()
         self.status = SimpleNamespace(applied_index=2, last=Position(1, 2))
@@ -38,14 +45,17 @@ class Stage:
         port = RoundsPort(
             projection, self._on_applier, self._context, lambda: False, lambda: self.matches, self.fatal.append
         )
-        metrics = Metrics(lambda: None, lambda: 0)  # type: ignore[arg-type,return-value]
-        self.rounds = Rounds(BOUNDS, CLOCK, metrics, port)
+        self.metrics = Metrics(lambda: None, lambda: 0)  # type: ignore[arg-type,return-value]
+        self.rounds = Rounds(BOUNDS, CLOCK, self.metrics, port)
         self.rounds.driver = SimpleNamespace(  # type: ignore[assignment]
             replica=SimpleNamespace(status=lambda: self.status), step=self.proposals.append
         )
 
     def submit(self, subject: str, wait: Wait = Wait.QUORUM) -> Waiting:
-        sent = signed(PRINCIPAL, "c" * 32, [write_command(subject, "x")])
+        return self.send(PRINCIPAL, write_command(subject, "x"), wait)
+
+    def send(self, author: Principal, command: BareCommand, wait: Wait = Wait.QUORUM) -> Waiting:
+        sent = signed(author, "c" * 32, [command])
         proposal = Proposal(Envelope.parse(sent.envelope), sent.envelope, sent.signature, sent.bodies)
         return self.rounds.submit(proposal, wait)
 
@@ -66,7 +76,14 @@ class Stage:
         return work()
 
     def _context(self, epoch: int) -> Context:
-        return Context(DigestKey(bytes(32)), OperatorRights(), epoch)
+        return Context(DigestKey(bytes(32)), OperatorRights(), epoch, verify, self.runner_key)
+
+
+def attestation(record_id: bytes, receipt: str) -> BareCommand:
+    """A command that shows a receipt for that record."""
+    return BareCommand(
+        uuid7(CLOCK.wall_us(), ENTROPY.bytes(8)), ATTEST, encode_body(ATTEST, AttestBody(record_id, receipt))
+    )
 
 
 def on_stage(play: Callable[[Stage], Awaitable[None]]) -> None:
@@ -279,5 +296,61 @@ def test_who_gave_up_waiting_is_not_proposed() -> None:
         await stage.proposed(2)
         assert len(stage.proposals[1].drafts) == 1
         assert not gone.proposed
+
+    on_stage(play)
+
+
+def test_what_is_not_granted_is_answered_and_never_proposed() -> None:
+    """The caller hears the rule at once, alone in its round or beside others; the round goes on without it."""
+
+    async def play(stage: Stage) -> None:
+        administrator = Principal(bytes([6]) * 32)
+        stage.rounds.lead(1)
+        stage.send(administrator, enrolment(administrator))
+        await stage.proposed(1)
+        stage.rounds.on_committed(stage.accept())
+        denied = stage.submit("alone")
+        result = await denied.future
+        assert [(outcome.code, outcome.rule) for outcome in result.outcomes] == [("refused", "not_granted")]
+        assert (result.epoch, result.index, result.records) == (0, 0, (None,))
+        assert len(stage.proposals) == 1
+        beside = stage.submit("beside")
+        granted = stage.send(administrator, write_command("granted", "x"))
+        await stage.proposed(2)
+        assert beside.future.result().outcomes[0].rule == "not_granted"
+        assert stage.proposals[1].after_index == stage.proposals[0].after_index + 1
+        assert len(stage.proposals[1].drafts) == 1
+        last = stage.accept()
+        stage.rounds.on_committed(last)
+        stage.rounds.on_applied(last)
+        assert granted.future.result().outcomes[0].code == "asserted"
+        assert stage.metrics.registry.get_sample_value("veridical_denied_commands_total") == 2
+
+    on_stage(play)
+
+
+def test_a_runner_that_came_later_counts_in_the_next_round() -> None:
+    """In the middle of an epoch, without another desk: a program makes its runner's key when it first needs one."""
+
+    async def play(stage: Stage) -> None:
+        runner = Runner(KeyPair(bytes([9]) * 32))
+        report = signed_report(Report(grader="eval", verdict=Verdict.PASS), runner)
+        gate = attest_fact(Verdict.PASS, [report], subject="sky", predicate="says", text="x", runner=runner)
+        receipt = gate.model_dump_json()
+
+        async def round(command: BareCommand) -> str:
+            waiting = stage.send(PRINCIPAL, command)
+            await stage.proposed(len(stage.proposals) + 1)
+            stage.rounds.on_committed(stage.accept())
+            stage.rounds.on_applied(stage.proposals[-1].after_index + 1)
+            (outcome,) = (await waiting.future).outcomes
+            return outcome.rule or outcome.code
+
+        stage.rounds.lead(1)
+        assert await round(write_command("sky", "x")) == "asserted"
+        record_id = bytes.fromhex(make_id(make_key("sky", "says", "global")))
+        assert await round(attestation(record_id, receipt)) == "receipt_stranger"
+        stage.runner_key = runner.public_key
+        assert await round(attestation(record_id, receipt)) == "attested"
 
     on_stage(play)

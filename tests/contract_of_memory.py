@@ -1,0 +1,464 @@
+"""What every memory promises, whatever lies behind it: one class of scenarios, inherited by a test class for each door.
+
+A door opens two stores: one in which nobody is enrolled, and a guarded one with `ADMIN`, `ALICE` and `BOB`. Scenarios
+share them, so each keeps to a subject of its own. Beside every refusal stands the same call as it is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from veridical.client.blocking import BlockingMemory
+from veridical.client.envelope import command_id
+from veridical.client.system import SystemClock, SystemEntropy
+from veridical.client.trust import SignedWrite
+from veridical.memory import (
+    MemoryKind,
+    MemoryRecord,
+    MemoryView,
+    Principal,
+    ScopeLattice,
+    Trust,
+    correction_chain,
+    rules,
+)
+from veridical.memory.errors import Conflict, Invalid, Refused
+from veridical.security.keys import KeyPair
+from veridical.verdict import GateReceipt, Report, Runner, Verdict, attest_fact, signed_report
+from veridical.verdict.runner import SEED_VARIABLE
+
+ADMIN, ALICE, BOB = (Principal(bytes([number]) * 32) for number in (1, 2, 3))
+EVERYTHING = ("read", "write", "review", "attest", "vouch", "admin")
+GRADER_SEED, STRANGER_SEED = b"g" * 32, b"s" * 32
+DAY_US = 86_400_000_000
+HERE, ELSEWHERE = "contract/here", "elsewhere"
+
+
+class Guarded(NamedTuple):
+    """A store with principals, as each of them sees it. Alice writes everywhere, Bob in `contract/**` only."""
+
+    admin: BlockingMemory
+    alice: BlockingMemory
+    bob: BlockingMemory
+
+    def enroll(self) -> Guarded:
+        """Enroll everybody, the administrator first; a grader may attest everywhere."""
+        self.admin.enroll(ADMIN, name="the administrator", grants={"*": EVERYTHING})
+        self.admin.enroll(*ALICE.enroll(), grants={"*": ["read", "write"]})
+        self.admin.enroll(BOB.key_id, grants={"contract/**": ["read", "write"]})
+        self.admin.enroll(Principal(GRADER_SEED), grants={"*": "attest"})
+        return self
+
+
+def fact(subject: str, text: str = "a value", scope: str = HERE, **fields: Any) -> MemoryRecord:
+    """A record to write."""
+    return MemoryRecord(subject=subject, predicate="is", text=text, scope=scope, **fields)
+
+
+def receipt_for(record: MemoryRecord, runner: Runner, verdict: Verdict = Verdict.PASS, **options: Any) -> GateReceipt:
+    """What a gate of that runner says of the claim that a record makes."""
+    report = signed_report(Report(grader="eval", verdict=verdict), runner)
+    claim: dict[str, Any] = {"subject": record.subject, "predicate": record.predicate, "text": record.text}
+    return attest_fact(verdict, [report], **(claim | options), runner=runner)
+
+
+def refuses(memory: BlockingMemory, rule: str, call: Callable[[], object], *ids: str) -> None:
+    """The call is refused by that rule, and nothing changed: neither the records nor what is remembered of them."""
+
+    def seen() -> list[object]:
+        return [(_without_time(memory.get(id)), memory.history(id)) for id in ids]
+
+    before = seen()
+    with pytest.raises(Refused) as refusal:
+        call()
+    assert refusal.value.rule == rule
+    assert seen() == before
+
+
+def _without_time(record: MemoryRecord | None) -> object:
+    """A record without what fades while the test runs."""
+    return None if record is None else record.model_dump(exclude={"retrieval_strength"})
+
+
+def new_id() -> str:
+    """A command id, to say a thing again with."""
+    return command_id(SystemClock().wall_us(), SystemEntropy().bytes(8)).hex()
+
+
+class ContractOfMemory:
+    """The scenarios. A subclass gives the fixtures `unguarded` and `guarded`, each for the whole class."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def runner(cls) -> Iterator[Runner]:
+        """The store's own runner: whoever opens a store while this fixture lives trusts it."""
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv(SEED_VARIABLE, GRADER_SEED.hex())
+            yield Runner(KeyPair(GRADER_SEED))
+
+    # --- writing, in a store without principals -----------------------------------------------------------------------
+
+    def test_it_is_a_memory(self, unguarded: BlockingMemory) -> None:
+        """It keeps the interface of every store."""
+        assert isinstance(unguarded, MemoryView)
+
+    def test_a_value_is_asserted_corroborated_and_superseded(self, unguarded: BlockingMemory) -> None:
+        """The interference rule: outcome, support, and the chain of corrections."""
+        first = unguarded.write(fact("branch", "main", source="doc:1"))
+        again = unguarded.write(fact("branch", " MAIN ", source="doc:2"))
+        assert (first.outcome, again.outcome, again.support_count) == ("asserted", "corroborated", 2)
+        other = unguarded.write(fact("branch", "develop"))
+        assert (other.outcome, other.id, other.trust) == ("superseded", first.id, Trust.CANDIDATE)
+        found = unguarded.get(first.id)
+        assert found is not None
+        assert [item["text"] for item in correction_chain(found)] == ["main"]
+
+    def test_belief_is_moved_by_corroborate_and_contradict(self, unguarded: BlockingMemory) -> None:
+        """Up once for each source, down for each contradiction; under 0.2 it is rejected."""
+        written = unguarded.write(fact("office", "open"))
+        assert unguarded.corroborate(written.id, source="doc:1").epistemic_confidence == pytest.approx(0.65)
+        assert unguarded.corroborate(written.id, source="doc:1").outcome == "unchanged"
+        confidences = [unguarded.contradict(written.id, reason="closed").epistemic_confidence for _ in range(2)]
+        assert confidences == pytest.approx([0.4, 0.15])
+        found = unguarded.get(written.id)
+        assert found is not None and found.trust == Trust.REJECTED
+
+    def test_what_was_rejected_stays_rejected(self, unguarded: BlockingMemory) -> None:
+        """In every look-alike spelling, whatever was held in between; another value is welcome."""
+        written = unguarded.write(fact("shop", "closed"))
+        unguarded.reject(written.id, reason="it is open")
+        for text in ("closed", "CLOSED ", "ｃｌｏｓｅｄ", "clo\u200bsed"):
+            refuses(unguarded, rules.REJECTED_VALUE, lambda text=text: unguarded.write(fact("shop", text)), written.id)
+        assert unguarded.write(fact("shop", "open")).text == "open"
+        refuses(unguarded, rules.REJECTED_VALUE, lambda: unguarded.write(fact("shop", "closed")), written.id)
+        assert [hit.text for hit in unguarded.recall("shop", scope=HERE)] == ["open"]
+
+    def test_a_rejection_is_revoked_with_a_reason(self, unguarded: BlockingMemory) -> None:
+        """And only then the value comes back, as a candidate."""
+        written = unguarded.write(fact("bridge", "closed"))
+        unguarded.reject(written.id, reason="it is open")
+        refuses(unguarded, rules.STANDING_REJECTION, lambda: unguarded.promote(written.id), written.id)
+        with pytest.raises(Invalid):
+            unguarded.revoke_rejection(written.id, reason=" ")
+        assert unguarded.revoke_rejection(written.id, reason="closed again").outcome == "rejection_revoked"
+        assert unguarded.write(fact("bridge", "closed")).trust == Trust.CANDIDATE
+
+    def test_a_caller_sets_no_trust(self, unguarded: BlockingMemory) -> None:
+        """What a record claims of itself is ignored, and said to be."""
+        written = unguarded.write(fact("claim", trust=Trust.VERIFIED, epistemic_confidence=1.0))
+        assert (written.trust, written.epistemic_confidence) == (Trust.CANDIDATE, 0.5)
+        assert written.ignored == ["trust", "epistemic_confidence"]
+
+    def test_reserved_keys_are_the_memorys_own(self, unguarded: BlockingMemory) -> None:
+        """Predicates and scopes that it keeps for itself, in any spelling."""
+        for predicate, scope in (("author_trust", HERE), (" Author_Trust ", HERE), ("is", "meta:authors")):
+            record = MemoryRecord(subject="me", predicate=predicate, text="trust me", scope=scope)
+            refuses(unguarded, rules.RESERVED_KEY, lambda record=record: unguarded.write(record))
+        assert unguarded.write(fact("me", "trust me")).outcome == "asserted"
+
+    def test_a_repeated_command_is_done_once(self, unguarded: BlockingMemory) -> None:
+        """The same id tells the first outcome; for another content it is a conflict."""
+        id = new_id()
+        first = unguarded.write(fact("counter", source="doc:1"), command_id=id)
+        again = unguarded.write(fact("counter", source="doc:1"), command_id=id)
+        assert (again.outcome, again.index, again.support_count) == ("asserted", first.index, 1)
+        before = unguarded.history(first.id)
+        with pytest.raises(Conflict):
+            unguarded.write(fact("counter", "other"), command_id=id)
+        assert unguarded.history(first.id) == before
+        assert unguarded.write(fact("counter", "other"), command_id=new_id()).outcome == "superseded"
+
+    # --- taking back --------------------------------------------------------------------------------------------------
+
+    def test_the_last_event_is_undone_and_no_earlier_one(self, unguarded: BlockingMemory) -> None:
+        """The value before it returns; then the one event that is left, and nothing is there."""
+        first = unguarded.write(fact("door", "red"))
+        second = unguarded.write(fact("door", "blue"))
+        assert first.version is not None and second.version is not None
+        made, changed = first.version, second.version
+        refuses(unguarded, rules.OVERTAKEN, lambda: unguarded.undo(first.id, made, reason="a typo"), first.id)
+        restored = unguarded.undo(first.id, changed, reason="a typo")
+        assert restored is not None and (restored.text, restored.outcome) == ("red", "undone")
+        refuses(unguarded, rules.OVERTAKEN, lambda: unguarded.undo(first.id, changed, reason="a typo"), first.id)
+
+    def test_forgetting_is_undone_by_its_event(self, unguarded: BlockingMemory) -> None:
+        """`forget` says where it stands in history."""
+        written = unguarded.write(fact("plan", "secret"))
+        done = unguarded.forget(written.id, reason="asked to")
+        assert (done.outcome, (done.event.epoch, done.event.index)) == ("forgotten", unguarded.last_seen)
+        assert unguarded.get(written.id) is None
+        refuses(unguarded, rules.FORGOTTEN_SOURCE, lambda: unguarded.write(fact("plan", "secret")), written.id)
+        restored = unguarded.undo(written.id, done.event, reason="the wrong one")
+        assert restored is not None and restored.text == "secret"
+
+    def test_an_assertion_that_is_undone_leaves_nothing(self, unguarded: BlockingMemory) -> None:
+        """There is no value before the first one."""
+        written = unguarded.write(fact("slip"))
+        assert written.version is not None
+        assert unguarded.undo(written.id, written.version, reason="a slip") is None
+        assert unguarded.get(written.id) is None
+
+    # --- receipts -----------------------------------------------------------------------------------------------------
+
+    def test_the_stores_own_runner_attests(self, unguarded: BlockingMemory, runner: Runner) -> None:
+        """While nobody is enrolled; nobody else does."""
+        written = unguarded.write(fact("build", "passes"))
+        stranger = receipt_for(written, Runner(KeyPair(STRANGER_SEED)))
+        refuses(unguarded, rules.RECEIPT_STRANGER, lambda: unguarded.attest(written.id, stranger), written.id)
+        attested = unguarded.attest(written.id, receipt_for(written, runner))
+        assert (attested.outcome, attested.trust) == ("attested", Trust.VERIFIED)
+
+    def test_a_fail_rejects(self, unguarded: BlockingMemory, runner: Runner) -> None:
+        """A verdict is a verdict."""
+        written = unguarded.write(fact("tests", "pass"))
+        assert unguarded.attest(written.id, receipt_for(written, runner, Verdict.FAIL)).trust == Trust.REJECTED
+        refuses(unguarded, rules.REJECTED_VALUE, lambda: unguarded.write(fact("tests", "PASS")), written.id)
+
+    def test_a_receipt_is_worth_nothing_when(self, guarded: Guarded) -> None:
+        """It is forged, expired, about something else, or of a key that may not attest; a good one verifies."""
+        grader = Runner(KeyPair(GRADER_SEED))
+        late = Runner(KeyPair(GRADER_SEED), lambda: grader.wall_us() - 40 * DAY_US)
+        written = guarded.alice.write(fact("deploy", "by pipeline"))
+        good = receipt_for(written, grader)
+        bad = {
+            rules.RECEIPT_FORGED: good.model_copy(update={"signature": "0" * 128}),
+            rules.RECEIPT_STRANGER: receipt_for(written, Runner(KeyPair(STRANGER_SEED))),
+            rules.RECEIPT_EXPIRED: receipt_for(written, late),
+            rules.RECEIPT_OTHER_CLAIM: receipt_for(written, grader, text="by hand"),
+            rules.RECEIPT_OTHER_SCOPE: receipt_for(written, grader, scope=ELSEWHERE),
+        }
+        for rule, receipt in bad.items():
+            refuses(guarded.alice, rule, lambda receipt=receipt: guarded.alice.attest(written.id, receipt), written.id)
+        refuses(guarded.alice, rules.MALFORMED, lambda: guarded.alice.attest(written.id, {"form": 1}), written.id)
+        assert guarded.alice.attest(written.id, good).trust == Trust.VERIFIED
+
+    def test_a_receipt_is_spent_by_its_first_use(self, guarded: Guarded) -> None:
+        """The same claim in another scope needs a receipt of its own."""
+        grader = Runner(KeyPair(GRADER_SEED))
+        here, there = (guarded.alice.write(fact("release", scope=scope)) for scope in (HERE, ELSEWHERE))
+        receipt = receipt_for(here, grader)
+        assert guarded.alice.attest(here.id, receipt).trust == Trust.VERIFIED
+        refuses(guarded.alice, rules.RECEIPT_SPENT, lambda: guarded.alice.attest(there.id, receipt), there.id)
+        assert guarded.alice.attest(there.id, receipt_for(there, grader, scope=ELSEWHERE)).trust == Trust.VERIFIED
+
+    # --- principals ---------------------------------------------------------------------------------------------------
+
+    def test_two_principals_verify_and_one_does_not(self, guarded: Guarded) -> None:
+        """However often the one repeats itself, whatever sources it cites."""
+        for source in ("", "doc:1", "doc:2"):
+            assert guarded.alice.write(fact("auth", "JWT", source=source)).trust == Trust.CANDIDATE
+        assert guarded.bob.write(fact("auth", "jwt")).trust == Trust.VERIFIED
+
+    def test_a_verified_value_is_not_overwritten_by_others(self, guarded: Guarded) -> None:
+        """Another value contends; one of those who support it may correct it."""
+        guarded.alice.write(fact("cache", "redis"))
+        guarded.admin.write(fact("cache", "redis"))
+        contending = guarded.bob.write(fact("cache", "none"))
+        assert (contending.outcome, contending.text) == ("conflicted", "redis")
+        id, no_value = contending.id, "0" * 32
+        refuses(guarded.admin, rules.UNKNOWN_VALUE, lambda: guarded.admin.approve(id, value=no_value), id)
+        assert guarded.alice.write(fact("cache", "memcached")).outcome == "superseded"
+
+    def test_only_reviewers_review(self, guarded: Guarded) -> None:
+        """Whatever a reviewer does needs the right in that scope; with it, it happens."""
+        written = guarded.alice.write(fact("port", "7400"))
+        assert written.version is not None
+        id, version = written.id, written.version
+        for call in (
+            lambda: guarded.alice.approve(id),
+            lambda: guarded.alice.promote(id),
+            lambda: guarded.alice.reject(id),
+            lambda: guarded.alice.demote(id),
+            lambda: guarded.alice.edit(id, "7401"),
+            lambda: guarded.alice.undo(id, version, reason="mine"),
+            lambda: guarded.alice.revoke_rejection(id, "7402", reason="mine"),
+        ):
+            refuses(guarded.alice, rules.NOT_GRANTED, call, id)
+        approved = guarded.admin.approve(id, reason="seen in the configuration")
+        assert (approved.trust, approved.reason) == (Trust.VERIFIED, "seen in the configuration")
+        edited = guarded.admin.edit(id, "7401", reason="it moved")
+        assert (edited.text, edited.trust) == ("7401", Trust.VERIFIED)
+        assert guarded.admin.reject(id, reason="it is off").trust == Trust.REJECTED
+        refuses(guarded.admin, rules.REJECTED_VALUE, lambda: guarded.admin.edit(id, "7401"), id)
+        assert guarded.admin.edit(id, "7402").trust == Trust.VERIFIED
+
+    def test_a_grant_bounds_what_is_written(self, guarded: Guarded) -> None:
+        """Bob has no right elsewhere, until it is given to him; then it is taken again."""
+        record = fact("lamp", scope=ELSEWHERE)
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.write(record))
+        assert guarded.bob.write(fact("lamp")).outcome == "asserted"
+        assert guarded.admin.grant(BOB, ELSEWHERE, ["read", "write"]).outcome == "granted"
+        written = guarded.bob.write(record)
+        assert guarded.admin.ungrant(BOB, ELSEWHERE, ["read", "write"]).outcome == "taken"
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.write(record), written.id)
+
+    def test_a_grant_bounds_what_is_read(self, guarded: Guarded) -> None:
+        """By id, by words and one by one: what lies elsewhere is not there for Bob, and asking for it is refused."""
+        here, there = (guarded.alice.write(fact("vault", "a secret", scope=scope)) for scope in (HERE, ELSEWHERE))
+        for memory, seen in ((guarded.alice, {here.id, there.id}), (guarded.bob, {here.id})):
+            assert {record.id for record in memory.get_many([here.id, there.id]) if record is not None} == seen
+            assert {hit.id for hit in memory.recall("vault secret", k=10)} == seen
+            assert {record.id for record in memory.all() if record.subject == "vault"} == seen
+            assert (ELSEWHERE in memory.scopes()) == (there.id in seen)
+            assert bool(memory.history(there.id)) == (there.id in seen)
+        refuses(guarded.bob, rules.NOT_GRANTED, lambda: guarded.bob.recall("vault", scope=ELSEWHERE))
+        refuses(guarded.bob, rules.NOT_GRANTED, lambda: list(guarded.bob.all(scope=[HERE, ELSEWHERE])))
+        assert [hit.id for hit in guarded.alice.recall("vault secret", scope=ELSEWHERE)] == [there.id]
+
+    def test_only_administrators_administer(self, guarded: Guarded) -> None:
+        """Enrolling, granting, revoking and settings are theirs; and one of them always remains."""
+        other = Principal(b"o" * 32)
+        for call in (
+            lambda: guarded.alice.enroll(other),
+            lambda: guarded.alice.grant(ALICE, "*", "review"),
+            lambda: guarded.alice.ungrant(BOB, "contract/**", "write"),
+            lambda: guarded.alice.revoke(BOB, reason="a rival"),
+            lambda: guarded.alice.set_scope_parent(HERE, "global"),
+            lambda: guarded.alice.set_multi_valued("*", "likes"),
+        ):
+            refuses(guarded.admin, rules.NOT_GRANTED, call)
+        refuses(guarded.admin, rules.LAST_ADMINISTRATOR, lambda: guarded.admin.revoke(ADMIN, reason="tired"))
+        refuses(guarded.admin, rules.LAST_ADMINISTRATOR, lambda: guarded.admin.ungrant(ADMIN, "*", "admin"))
+        refuses(guarded.admin, rules.KNOWN_KEY, lambda: guarded.admin.enroll(ALICE))
+        refuses(guarded.admin, rules.STRANGER, lambda: guarded.admin.grant(other, "*", "read"))
+        assert guarded.admin.enroll(other).outcome == "enrolled"
+
+    def test_a_revoked_key_says_nothing_more(self, guarded: Guarded) -> None:
+        """A stranger's key neither; an enrolled one does."""
+        carol = Principal(b"c" * 32)
+
+        def says(text: str) -> SignedWrite:
+            return guarded.alice.remember_signed(carol, subject="carol", predicate="is", scope=HERE, text=text)
+
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: says("unknown"))
+        guarded.admin.enroll(carol, grants={HERE: "write"})
+        id = says("here")["id"]
+        guarded.admin.revoke(carol, reason="the key was lost")
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: says("gone"), id)
+        refuses(guarded.admin, rules.KNOWN_KEY, lambda: guarded.admin.enroll(carol))
+
+    def test_a_rotated_key_is_the_same_principal(self, guarded: Guarded) -> None:
+        """The successor agrees with its signature; what it repeats is no second voice, and the old key is silent."""
+        dave, erin = Principal(b"d" * 32), Principal(b"e" * 32)
+        guarded.admin.enroll(dave, grants={HERE: "write"})
+
+        def says(author: Principal) -> SignedWrite:
+            return guarded.alice.remember_signed(author, subject="dave", predicate="is", scope=HERE, text="one person")
+
+        assert says(dave)["reason"] == "written as candidate (authenticated)"
+        refuses(guarded.admin, rules.WRONG_PROOF, lambda: guarded.admin.rotate(dave, Impostor(erin)))
+        assert guarded.admin.rotate(dave, erin).outcome == "rotated"
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: says(dave))
+        again = says(erin)
+        assert (again["outcome"], again["reason"]) == ("repeated", "written as candidate (authenticated)")
+
+    def test_a_signed_write_is_verified_by_its_evidence(self, guarded: Guarded) -> None:
+        """A receipt about the claim; one about another claim leaves it a candidate, and the reason is told."""
+        grader = Runner(KeyPair(GRADER_SEED))
+        claim = fact("sessions", "JWT, 15-min expiry")
+
+        def says(evidence: GateReceipt, id: str | None = None) -> SignedWrite:
+            return guarded.alice.remember_signed(
+                ALICE, subject=claim.subject, predicate=claim.predicate, text=claim.text, scope=HERE,
+                evidence=evidence.model_dump(), command_id=id,
+            )  # fmt: skip
+
+        first = says(receipt_for(claim, grader, text="cookies"))
+        assert (first["written"], first["reverified"], first["author"]) == (True, False, ALICE.key_id)
+        assert rules.RECEIPT_OTHER_CLAIM in first["reason"]
+        receipt, id = receipt_for(claim, grader), new_id()
+        for _ in range(2):  # the second time it is the same call, as after an outcome that was not known
+            result = says(receipt, id)
+            assert (result["reverified"], result["reason"]) == (True, "verified by a fact-bound attestation")
+        found = guarded.alice.get(first["id"])
+        assert found is not None and found.trust == Trust.VERIFIED
+
+    def test_a_signed_write_displaces_nothing_verified(self, guarded: Guarded) -> None:
+        """It says that it stands in conflict."""
+        for author in (ALICE, ADMIN):
+            guarded.admin.remember_signed(author, subject="queue", predicate="is", scope=HERE, text="kafka")
+        result = guarded.bob.remember_signed(BOB, subject="queue", predicate="is", scope=HERE, text="rabbit")
+        assert (result["conflict"], result["written"]) == (True, False)
+        refuses(
+            guarded.bob,
+            rules.RESERVED_KEY,
+            lambda: guarded.bob.remember_signed(BOB, subject="b", predicate="tool", scope=HERE, text="x"),
+        )
+
+    # --- what is shared -----------------------------------------------------------------------------------------------
+
+    def test_a_failure_is_marked_fixed_and_nothing_else_is(self, unguarded: BlockingMemory) -> None:
+        """It is verified and pinned; a fact does not become true that way."""
+        failure = unguarded.write(
+            MemoryRecord(kind=MemoryKind.FAILURE, subject="card", predicate="fails", text="overflow", scope=HERE)
+        )
+        fixed = unguarded.mark_fixed(failure.id)
+        assert (fixed.trust, fixed.pinned) == (Trust.VERIFIED, True)
+        claim = unguarded.write(fact("card"))
+        refuses(unguarded, rules.OTHER_KIND, lambda: unguarded.mark_fixed(claim.id), claim.id)
+
+    def test_siblings_graduate_to_their_parent(self, unguarded: BlockingMemory) -> None:
+        """What two of them verified, as a candidate; what one knows stays with it."""
+        for scope in ("repo:a", "repo:b"):
+            unguarded.approve(unguarded.write(fact("logging", "json lines", scope=scope)).id)
+        unguarded.approve(unguarded.write(fact("secret", "of a", scope="repo:a")).id)
+        lifted = unguarded.graduate("team:f", ["repo:a", "repo:b"])
+        assert [(record.scope, record.text, record.trust) for record in lifted if isinstance(record, MemoryRecord)] == [
+            ("team:f", "json lines", Trust.CANDIDATE)
+        ]
+        with pytest.raises(Invalid):
+            unguarded.graduate("team:f", ["repo:a", "repo:b"], min_scopes=1)
+
+    def test_a_lattice_is_recalled_upwards(self, unguarded: BlockingMemory) -> None:
+        """The scope and all that it lies within, not its siblings; the more specific first."""
+        lattice = ScopeLattice({"shop:x": "mall:m", "shop:y": "mall:m", "mall:m": "city:c"})
+        for scope in ("city:c", "mall:m", "shop:x", "shop:y"):
+            unguarded.write(fact("hours", "nine to five", scope=scope))
+        hits = unguarded.lattice_recall("hours", scope="shop:x", lattice=lattice, k=4)
+        assert [hit.scope for hit in hits] == ["shop:x", "mall:m", "city:c"]
+        assert [hit.scope for hit in unguarded.lattice_recall("hours", scope="shop:x", lattice=lattice, k=1)] == [
+            "shop:x"
+        ]
+
+    def test_scopes_are_placed_without_a_circle(self, unguarded: BlockingMemory) -> None:
+        """Each has one parent; taking it out is a placement too."""
+        assert unguarded.set_scope_parent("part:a", "part:b").outcome == "set"
+        refuses(unguarded, rules.LATTICE_CYCLE, lambda: unguarded.set_scope_parent("part:b", "part:a"))
+        assert unguarded.set_scope_parent("part:a", None).outcome == "set"
+        assert unguarded.set_scope_parent("part:b", "part:a").outcome == "set"
+
+    def test_declared_predicates_hold_many_values(self, unguarded: BlockingMemory) -> None:
+        """Side by side there, one after the other elsewhere."""
+        unguarded.set_multi_valued("person:*", "is")
+        for scope, held in (("person:dana", {"a cook", "a pilot"}), (HERE, {"a pilot"})):
+            for text in ("a cook", "a pilot"):
+                unguarded.write(fact("dana", text, scope=scope))
+            assert {record.text for record in unguarded.all(scope=scope) if record.subject == "dana"} == held
+
+    def test_a_peers_belief_comes_in_as_a_candidate(self, unguarded: BlockingMemory) -> None:
+        """However sure the peer was; what it rejected does not come in."""
+        belief = unguarded.approve(unguarded.write(fact("wine", "red", scope="peer:x")).id)
+        taken = unguarded.import_belief(belief, "lab", scope="peer:y")
+        assert (taken.trust, taken.scope, taken.source) == (Trust.CANDIDATE, "peer:y", "import:lab")
+        assert "trust" in taken.ignored
+        rejected = unguarded.reject(belief.id)
+        with pytest.raises(Invalid):
+            unguarded.import_belief(rejected, "lab", scope="peer:z")
+
+
+class Impostor(Principal):
+    """Somebody who names another's public key and cannot sign with it."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self, named: Principal) -> None:
+        super().__init__(STRANGER_SEED)
+        self._named = named
+
+    @property
+    def public_key(self) -> bytes:
+        """The other's."""
+        return self._named.public_key

@@ -1,0 +1,157 @@
+"""The examples of the document that this product follows, run as they stand there with only the package name changed.
+
+Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
+writes, fact-bound attestation, the replicated pair.
+
+Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
+chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
+and mTLS, `extract_facts`, `remember_conversation` and `recall_budgeted`, `consolidate_failures`, `induce_hierarchy`,
+`librarian_pass`, `revise_with_counterexample` and `propagate_revision`, `FailureLedger` and `regression_report`,
+`PromotionGate` with `HeldOutCorpus` and `EvalCase`, `AntiEntropy`, the MCP host, `cert_sha256`, and both demos. Where
+an example speaks to a server about something that is there, its calls are made here on a memory of this process.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from veridical.fleet import InMemoryLeaseStore
+from veridical.memory import (
+    LocalMemory,
+    MemoryKind,
+    MemoryRecord,
+    Principal,
+    ReplicatedMemory,
+    ScopeLattice,
+    Trust,
+    correction_chain,
+    graduate,
+    lattice_recall,
+)
+from veridical.memory.view import make_key
+from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
+from veridical.verdict.runner import SEED_VARIABLE, default_runner
+
+CLAIM = "sessions are JWT, 15-min expiry"
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a reader's machine has: a store and a runner of its own."""
+    monkeypatch.setenv("VERIDICAL_MEMORY_STORE", str(tmp_path / "brain.db"))
+    monkeypatch.setenv(SEED_VARIABLE, "7a" * 32)
+
+
+@pytest.fixture
+def mem() -> Iterator[LocalMemory]:
+    """`LocalMemory()`, as most examples begin."""
+    with LocalMemory() as mem:
+        yield mem
+
+
+def verified(mem: LocalMemory, scope: str) -> None:
+    """The policy, verified in that scope."""
+    record = MemoryRecord(subject="logging", predicate="policy", text="json lines to stdout", scope=scope)
+    mem.approve(mem.write(record).id)
+
+
+def test_the_local_store(mem: LocalMemory) -> None:
+    """The question shares no word with the fact, so that words alone do not find it; a word of it does."""
+    mem.write(
+        MemoryRecord(
+            kind=MemoryKind.FACT, subject="auth", predicate="uses", text=CLAIM, scope="repo:app",
+            subj_pred_key=make_key("auth", "uses", "repo:app"),
+        )
+    )  # fmt: skip
+    assert mem.recall("how does login work", scope="repo:app", k=3) == []
+    assert [(hit.trust.value, hit.text) for hit in mem.recall("sessions", scope="repo:app", k=3)] == [
+        ("candidate", CLAIM)
+    ]
+
+
+def test_lifecycle_flags(mem: LocalMemory) -> None:
+    """Pin, volatile, time to live; then a new value, with the old one in the chain."""
+    r = mem.write(
+        MemoryRecord(
+            kind=MemoryKind.FACT, subject="branch", predicate="is", text="current branch is feature/x",
+            scope="repo:app", subj_pred_key=make_key("branch", "is", "repo:app"),
+        )
+    )  # fmt: skip
+    mem.pin(r.id)
+    mem.unpin(r.id)
+    mem.set_flags(r.id, volatile=True)
+    mem.set_flags(r.id, ttl_s=3600)
+    mem.write(
+        MemoryRecord(
+            kind=MemoryKind.FACT, subject="branch", predicate="is", text="current branch is main",
+            scope="repo:app", subj_pred_key=make_key("branch", "is", "repo:app"),
+        )
+    )  # fmt: skip
+    found = mem.get(r.id)
+    assert found is not None
+    assert [c["text"] for c in correction_chain(found)] == ["current branch is feature/x"]
+    assert found.updated_at is not None
+    assert mem.decay(half_life_s=604800.0, now=found.updated_at.timestamp()) == 0
+
+
+def test_the_scope_lattice(mem: LocalMemory) -> None:
+    """Down: itself, its team, everybody, and no sibling. Up: what both siblings verified, as a candidate."""
+    for scope in ("repo:a", "repo:b", "global"):
+        verified(mem, scope)
+    lat = ScopeLattice({"repo:a": "team:f", "repo:b": "team:f", "team:f": "global"})
+    hits = lattice_recall(mem, "logging policy", scope="repo:a", lattice=lat, k=4)
+    assert [hit.scope for hit in hits] == ["repo:a", "global"]
+    grad = graduate(mem, parent="team:f", children=["repo:a", "repo:b"], min_scopes=2)
+    assert [(lifted.scope, lifted.trust) for lifted in grad if isinstance(lifted, MemoryRecord)] == [
+        ("team:f", Trust.CANDIDATE)
+    ]
+    hits = lattice_recall(mem, "logging policy", scope="repo:a", lattice=lat, k=4)
+    assert {hit.scope for hit in hits} == {"repo:a", "team:f", "global"}
+
+
+def test_principals_and_signed_writes(tmp_path: Path) -> None:
+    """The operator enrolls a public key; what its holder signs enters as a candidate, and names the key as author."""
+    seed = secrets.token_bytes(32)
+    alice = Principal(seed)
+    key_id, pub = alice.enroll()
+    operator = Principal.generate()
+    with LocalMemory(tmp_path / "team.db", principal=operator) as client:
+        client.enroll(operator, grants={"*": ["read", "write", "review", "attest", "vouch", "admin"]})
+        client.enroll(key_id, pub, grants={"team:platform": ["read", "write"]})
+        res = client.remember_signed(alice, subject="auth", predicate="uses", scope="team:platform", text=CLAIM)
+    assert (res["authenticated"], res["written"], res["author"], res["reason"]) == (
+        True, True, key_id, "written as candidate (authenticated)",
+    )  # fmt: skip
+
+
+def test_fact_bound_attestation(mem: LocalMemory) -> None:
+    """A trusted grader's receipt about this very claim, bound to a signed write; anybody can check it again."""
+    alice = Principal.generate()
+    runner: Runner = default_runner()
+    reports = [signed_report(Report(grader="eval", verdict=Verdict.PASS), runner)]
+    receipt = attest_fact(Verdict.PASS, reports, subject="auth", predicate="uses", text=CLAIM)
+    res = mem.remember_signed(
+        alice, subject="auth", predicate="uses", scope="team:platform", text=CLAIM, evidence=receipt.model_dump()
+    )
+    assert res["reverified"]
+    assert res["reason"] == "verified by a fact-bound attestation"
+    assert verify_fact_attestation(receipt, "auth", "uses", CLAIM, allowed_algs={"ed25519"})
+    assert not verify_fact_attestation(receipt, "auth", "uses", "sessions are cookies", allowed_algs={"ed25519"})
+
+
+def test_the_replicated_pair() -> None:
+    """A follower, and a leader that names it: what the one writes the other reads."""
+    leases = InMemoryLeaseStore()
+    follower = ReplicatedMemory(LocalMemory(), leases=leases, cluster_key="brain", owner="B")
+    leader = ReplicatedMemory(
+        LocalMemory(), leases=leases, cluster_key="brain", owner="A", peers=[follower], write_quorum=1
+    )
+    with follower, leader:
+        written = leader.write(MemoryRecord(subject="oncall", predicate="policy", text="page the owning team first"))
+        found = follower.get(written.id, consistency="strong")
+    assert found is not None
+    assert found.text == "page the owning team first"
