@@ -12,6 +12,7 @@ RELEVANCE_WEIGHT: Final = 0.5
 STRENGTH_WEIGHT: Final = 0.2
 CONFIDENCE_WEIGHT: Final = 0.3
 TRUST_WEIGHT: Final = 0.35
+NARROWEST_SPAN: Final = 0.5
 
 _DECIMALS: Final = 9  # far below any meaningful difference, far above what processors may differ by
 
@@ -47,10 +48,13 @@ def order(score: float, id: _Id) -> tuple[float, _Id]:
 
 
 def normalised(scores: Sequence[float]) -> list[float]:
-    """Scores of one list of candidates spread over 0 to 1 (higher is better); equal scores all become 1."""
+    """Scores of one list of candidates, none below 0, spread over 0 to 1 (higher is better); equal scores all become 1.
+
+    Scores that lie closer together than `NARROWEST_SPAN` of the best are not pulled further apart: among records that
+    fit a question about equally well, trust decides.
+    """
     if not scores:
         return []
-    lowest, highest = min(scores), max(scores)
-    if highest == lowest:
-        return [1.0] * len(scores)
-    return [(score - lowest) / (highest - lowest) for score in scores]
+    highest = max(scores)
+    span = max(highest - min(scores), NARROWEST_SPAN * highest)
+    return [1.0 - (highest - score) / span if span else 1.0 for score in scores]

@@ -218,6 +218,13 @@ def test_rejected_records_are_never_recalled(record: Record) -> None:
     assert not is_recallable(record._replace(trust=REJECTED))
 
 
+def test_nearly_equal_scores_are_not_pulled_apart() -> None:
+    """Of two records that fit about equally well one may be verified: a hundredth in the words must not outweigh that."""
+    assert normalised([10.0, 9.9]) == pytest.approx([1.0, 0.98])
+    assert normalised([10.0, 1.0]) == [1.0, 0.0]
+    assert normalised([0.0, 0.0]) == [1.0, 1.0]
+
+
 @given(st.lists(st.floats(-1e6, 1e6)))
 def test_normalised_scores_lie_between_zero_and_one(scores: list[float]) -> None:
     """The best becomes 1; none leaves the range."""
