@@ -219,7 +219,7 @@ def test_rejected_records_are_never_recalled(record: Record) -> None:
 
 
 def test_nearly_equal_scores_are_not_pulled_apart() -> None:
-    """Of two records that fit about equally well one may be verified: a hundredth in the words must not outweigh that."""
+    """Of two records that fit about equally well one may be verified: a hundredth of a score must not outweigh it."""
     assert normalised([10.0, 9.9]) == pytest.approx([1.0, 0.98])
     assert normalised([10.0, 1.0]) == [1.0, 0.0]
     assert normalised([0.0, 0.0]) == [1.0, 1.0]
