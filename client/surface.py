@@ -90,6 +90,9 @@ class AsyncMemory(TrustCalls):
     known. A write that may have happened ends in `OutcomeUnknown` with its command id: the same call with that
     `command_id` tells what became of it, and never does it twice. Commands are signed by `principal`; without one they
     are anonymous. `max_staleness_s` bounds the age of answers to local and session reads.
+
+    `read_consistency` also says when a write over the network is answered: at its commit where reads keep a
+    promise, since they wait for what they must see; once the leader has folded it where they are local.
     """
 
     def __init__(

@@ -65,6 +65,34 @@ def sizes_of(node: FakeNode) -> list[int]:
     return [len(submission.bodies) for submission in node.submissions]
 
 
+@pytest.mark.parametrize(
+    ("consistency", "wait"),
+    [
+        ("local", memory_pb2.WAIT_QUORUM),
+        ("eventual", memory_pb2.WAIT_QUORUM),
+        ("session", memory_pb2.WAIT_COMMIT),
+        ("strong", memory_pb2.WAIT_COMMIT),
+        ("quorum", memory_pb2.WAIT_COMMIT),
+    ],
+)
+@pytest.mark.parametrize("principal", [PRINCIPAL, None])
+def test_only_reads_that_keep_a_promise_let_a_write_be_answered_at_the_commit(
+    consistency: str, wait: int, principal: Principal | None
+):
+    """Local reads wait for nothing, so that the write has to; signed or not."""
+    node = FakeNode("n1")
+
+    async def run() -> None:
+        async with (
+            fake_nodes(node),
+            AsyncReplicatedMemory(node.endpoint, read_consistency=consistency, principal=principal) as memory,
+        ):
+            await memory.write(fact())
+
+    asyncio.run(run())
+    assert [submission.wait for submission in node.submissions] == [wait]
+
+
 def test_calls_made_together_go_together():
     """One bundle, one envelope, one signature; and each caller hears of its own command."""
     nodes = three()

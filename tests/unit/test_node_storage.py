@@ -4,10 +4,10 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from veridical.log.entry import Entry
+from veridical.log.entry import Entry, Position
 from veridical.log.errors import LogFull, LogWriteFailed
 from veridical.log.store import Identity, Write
-from veridical.node.storage import CommandCount, RecentEntries, Writer, WriterPort
+from veridical.node.storage import Applier, ApplierPort, CommandCount, RecentEntries, Writer, WriterPort
 from veridical.node.system import SystemClock
 from veridical.replication.messages import Persist
 
@@ -142,6 +142,45 @@ def test_a_disk_may_be_declared_full_between_writes() -> None:
         assert heard.tokens == [1]
 
     asyncio.run(run())
+
+
+class SlowFold:
+    """A projection that folds while its gate is open; `done` is what was done on its thread, in order."""
+
+    def __init__(self) -> None:
+        self.applied = Position(0, 0)
+        self.gate = threading.Event()
+        self.began = threading.Event()
+        self.done: list[str] = []
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        self.began.set()
+        self.gate.wait()
+        self.done.append(f"fold {entries[-1].index}")
+
+
+def test_a_decision_goes_before_the_next_transaction() -> None:
+    """Callers wait for it; the fold that is under way ends first, and the next one is not forgotten."""
+
+    async def play() -> None:
+        fold, recent, all_folded, fatal = SlowFold(), RecentEntries(1 << 20), asyncio.Event(), list[str]()
+        recent.extend(None, [entry(1), entry(2)])
+        port = ApplierPort(lambda index, _: all_folded.set() if index == 2 else None, fatal.append)
+        applier = Applier(fold, None, recent, port, lambda _: None, SystemClock())  # type: ignore[arg-type]
+        applier.apply(1)
+        await asyncio.to_thread(fold.began.wait, 5)
+        applier.apply(2)
+        decided = applier.call(lambda: fold.done.append("decide"))
+        fold.gate.set()
+        async with asyncio.timeout(5):
+            await decided
+            await all_folded.wait()
+        assert fold.done == ["fold 1", "decide", "fold 2"]
+        assert await asyncio.to_thread(applier.stop, 5)
+        assert applier.call(lambda: None).cancelled()
+        assert fatal == []
+
+    asyncio.run(play())
 
 
 def test_recent_entries_follow_the_log() -> None:
