@@ -166,6 +166,11 @@ def held(row: bytes) -> Record:
     return _record(_unpacked(row))
 
 
+def past(row: bytes) -> PastVersion:
+    """A past version itself, as the rules know it."""
+    return _past(_unpacked(row))
+
+
 def _found(item: memory_pb2.Found, now_us: int) -> MemoryRecord | None:
     if not item.row:
         return None

@@ -12,6 +12,7 @@ from ..memory.errors import OutcomeUnknown, Refused, Unavailable, VeridicalError
 from ..memory.view import Done, HistoryItem, MemoryKind, MemoryRecord, RecordVersion, Trust
 from ..proto.generated import admin_pb2
 from .answers import Records
+from .blocking_oversight import BlockingOversightCalls
 from .blocking_trust import BlockingTrustCalls
 from .envelope import ID_ENTROPY_BYTES
 from .envelope import command_id as new_command_id
@@ -52,7 +53,7 @@ class RecordStream(Iterator[MemoryRecord]):
         self.scopes, self.unknown_scopes = page.scopes, page.unknown_scopes
 
 
-class BlockingMemory(BlockingTrustCalls):
+class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls):
     """The calls of an `AsyncMemory` with the same promises, blocking. Threads may share one."""
 
     def __init__(self, timeout_s: float, clock: Clock | None, entropy: Entropy | None) -> None:

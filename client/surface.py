@@ -29,6 +29,7 @@ from ..security.principal import Principal
 from . import answers
 from .answers import Answer, Records
 from .envelope import ID_ENTROPY_BYTES, Command, command_id
+from .oversight import OversightCalls
 from .ports import Clock, Entropy
 from .requests import (
     Consistency,
@@ -83,7 +84,7 @@ class Route(Protocol):
         ...
 
 
-class AsyncMemory(TrustCalls):
+class AsyncMemory(TrustCalls, OversightCalls):
     """A `MemoryView` over a route. `route` is asked for at every call, so that it may be opened late.
 
     Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is
@@ -341,10 +342,8 @@ class AsyncMemory(TrustCalls):
         """
         cursor = b"" if after is None else after.cursor
         question = memory_pb2.All(filters=filters_of(scope, kind, trust), after=cursor, limit=count("limit", limit))
-        request = self._request(memory_pb2.ReadRequest(all=question), consistency)
-        if after is not None:
-            request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, after.index
-        return answers.page(await self._answered(request, self._deadline(timeout_s)))
+        since = None if after is None else after.index
+        return answers.page(await self._paged(memory_pb2.ReadRequest(all=question), since, consistency, timeout_s))
 
     async def history(
         self,
@@ -409,6 +408,14 @@ class AsyncMemory(TrustCalls):
         self, request: memory_pb2.ReadRequest, consistency: str | None, timeout_s: float | None
     ) -> memory_pb2.ReadReply:
         return await self._answered(self._request(request, consistency), self._deadline(timeout_s))
+
+    async def _paged(
+        self, request: memory_pb2.ReadRequest, since: int | None, consistency: str | None, timeout_s: float | None
+    ) -> memory_pb2.ReadReply:
+        request = self._request(request, consistency)
+        if since is not None:
+            request.mode, request.min_index = memory_pb2.READ_MODE_SESSION, since
+        return await self._answered(request, self._deadline(timeout_s))
 
     async def _answered(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
         reply = await self._route.ask(request, self._principal, deadline)

@@ -15,19 +15,26 @@ if TYPE_CHECKING:
     from ..security.principal import Principal
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
+    from .reputation import AuthorTrust
+    from .reviewing import BarredValue, Contender, KnownPrincipal, ReviewItem
     from .view import HistoryItem, MemoryKind, MemoryRecord, MemoryView, Trust, correction_chain
 
 __all__ = [
-    "AsyncReplicatedMemory", "HistoryItem", "LocalMemory", "MemoryKind", "MemoryRecord", "MemoryView", "Principal",
-    "ReplicatedMemory", "ScopeLattice", "Trust", "correction_chain", "graduate", "import_belief", "is_reserved_key",
-    "lattice_recall", "make_id", "make_key",
+    "AsyncReplicatedMemory", "AuthorTrust", "BarredValue", "Contender", "HistoryItem", "KnownPrincipal", "LocalMemory",
+    "MemoryKind", "MemoryRecord", "MemoryView", "Principal", "ReplicatedMemory", "ReviewItem", "ScopeLattice", "Trust",
+    "correction_chain", "graduate", "import_belief", "is_reserved_key", "lattice_recall", "make_id", "make_key",
 ]  # fmt: skip
 
 _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "AsyncReplicatedMemory": "veridical.client",
+    "AuthorTrust": "veridical.memory.reputation",
+    "BarredValue": "veridical.memory.reviewing",
+    "Contender": "veridical.memory.reviewing",
+    "KnownPrincipal": "veridical.memory.reviewing",
     "LocalMemory": "veridical.embedded",
     "Principal": "veridical.security.principal",
     "ReplicatedMemory": "veridical.embedded",
+    "ReviewItem": "veridical.memory.reviewing",
     "ScopeLattice": "veridical.memory.lattice",
     "graduate": "veridical.client.sharing",
     "import_belief": "veridical.client.sharing",

@@ -127,7 +127,7 @@ class Reach(NamedTuple):
         wanted = tuple(dict.fromkeys(map(normal_scope, scopes)))
         beyond = [scope for scope in wanted if not self.includes(scope)]
         if beyond:
-            raise Refused(rules.NOT_GRANTED, f"the right to read {', '.join(beyond)} is not granted")
+            raise Refused(rules.NOT_GRANTED, f"what this needs is not granted in {', '.join(beyond)}")
         return Reach(wanted)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from .principals import identity_of
-from .record import REJECTED, VERIFIED, Record, Version
+from .record import PPM, REJECTED, VERIFIED, Record, Version
 from .state import State, Workspace
 
 PRINCIPALS_NEEDED: Final = 2
@@ -20,6 +20,11 @@ class AuthorTrust(NamedTuple):
     lost: int
     rate_ppm: int
     principals_needed: int
+
+    @property
+    def rate(self) -> float:
+        """How much of what they claim holds, smoothed: a half before anything is known."""
+        return self.rate_ppm / PPM
 
     @staticmethod
     def of(state: State, key: bytes) -> AuthorTrust:

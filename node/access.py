@@ -12,7 +12,8 @@ from ..log.value import value
 from ..memory import rules
 from ..memory.context import OperatorRights
 from ..memory.errors import Refused
-from ..memory.principals import Reach, is_guarded, reach
+from ..memory.grants import is_administrator
+from ..memory.principals import Reach, enrolled, is_guarded, reach
 from ..memory.scope import EVERY_SCOPE
 from ..memory.state import State
 from ..security.tickets import LIFETIME_US, Ticket
@@ -52,6 +53,18 @@ class Access:
         if not seen.patterns:
             raise Refused(rules.NOT_GRANTED, f"the right to {right} is granted to this caller in no scope")
         return seen
+
+    def own_key(self, state: State, caller: Caller) -> bytes | None:
+        """The only key of which that caller may know what is known; None for an administrator, who may know of all.
+
+        Raises `Refused` for a caller who is not enrolled, and for a ticket that is none.
+        """
+        if not is_guarded(state):
+            return None
+        principal = enrolled(state, self._key(caller))
+        if principal is None:
+            raise Refused(rules.NOT_GRANTED, "this caller is not enrolled")
+        return None if is_administrator(principal.grants) else principal.key
 
     def require_everywhere(self, state: State, caller: Caller, right: str) -> None:
         """Raises `Refused` unless the caller holds that right in every scope."""

@@ -80,6 +80,10 @@ class Verb(StrEnum):
     SCOPES = "scopes"
     COUNTS = "counts"
     DIGEST = "digest"
+    REVIEW_QUEUE = "review_queue"
+    PRINCIPALS = "principals"
+    LATTICE = "lattice"
+    REJECTIONS = "rejections"
 
 
 @value()

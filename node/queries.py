@@ -9,10 +9,15 @@
     scopes                                        a tuple of `ScopeRecords`
     counts                                        `Counts`
     digest                                        `StateDigest`
+    review_queue  filters, after, limit           `ReviewPage`
+    principals  key, after, limit                 `KnownPage`; of that key, or of all
+    lattice                                       a tuple of pairs: a scope, and the one that it lies within
+    rejections  id                                a tuple of `Barred`
 
 Ids are 16 bytes. A page names what to ask for the next one with. Where principals are enrolled, a caller sees the
-scopes that it may read; `prunable` answers for those that it may write, `counts` takes the right to read everywhere,
-`digest` the right `admin` everywhere. Ids elsewhere are answered as those under which nothing is held.
+scopes that it may read; `prunable` answers for those that it may write, `review_queue` for those that it may review,
+`counts` takes the right to read everywhere, `digest` the right `admin` everywhere. Of `principals` an administrator
+sees all, everybody else itself. Ids elsewhere are answered as those under which nothing is held.
 """
 
 from __future__ import annotations
@@ -22,10 +27,13 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ..log.entry import Position
-from ..memory.context import ADMIN, READ, WRITE
+from ..memory import rules
+from ..memory.context import ADMIN, READ, REVIEW, WRITE
 from ..memory.digest import combined
+from ..memory.errors import Refused
+from ..memory.lattice import lattice_of
 from ..memory.principals import Reach, granted_scopes
-from ..projection.answers import ANYTHING, Filters, Found, HistoryPage, ReadPoint
+from ..projection.answers import ANYTHING, Filters, Found, HistoryPage, KnownPage, ReadPoint
 from ..projection.reader import Reader
 from .access import Access, is_all, require_all
 from .ports import ReadRequest, Verb
@@ -54,6 +62,8 @@ def answer(reader: Reader, request: ReadRequest, wall_us: int, access: Access) -
     """
     verb = request.verb
     with reader.snapshot():
+        if verb is Verb.PRINCIPALS:
+            return _principals(reader, wall_us, access.own_key(reader, request.caller), **request.args)
         right = RIGHTS.get(verb, READ)
         seen = access.reach(reader, request.caller, right)
         if verb in ABOUT_ALL:
@@ -120,11 +130,38 @@ def _digest(reader: Reader, wall_us: int, seen: Reach) -> Answered:
     return _at(reader.point(wall_us), StateDigest(combined(buckets), buckets))
 
 
+def _review_queue(reader: Reader, wall_us: int, seen: Reach, filters: Filters = ANYTHING, **args: Any) -> Answered:
+    page = reader.review_queue(wall_us, filters=_within(filters, seen), **args)
+    return _at(page.point, page)
+
+
+def _principals(reader: Reader, wall_us: int, own: bytes | None, key: bytes = b"", **args: Any) -> Answered:
+    """Of the key that is asked for; else of all, or of the only one that the caller may know of."""
+    if own is not None and key not in (b"", own):
+        raise Refused(rules.NOT_GRANTED, "what is known of others takes the right to admin in every scope")
+    point = reader.point(wall_us)
+    wanted = key or own
+    page = KnownPage(point, (reader.known_by(wanted),), None) if wanted else reader.known(**args)
+    return _at(point, page._replace(point=point))
+
+
+def _lattice(reader: Reader, wall_us: int, seen: Reach) -> Answered:
+    """What can be read of it: a scope that may not be seen is neither named as a parent nor as a child."""
+    pairs = lattice_of(reader).parents.items()
+    return _at(reader.point(wall_us), tuple(pair for pair in pairs if all(map(seen.includes, pair))))
+
+
+def _rejections(reader: Reader, wall_us: int, seen: Reach, id: bytes) -> Answered:
+    scope = reader.scope_of(id)
+    barred = reader.barred(id) if is_all(seen) or (scope is not None and seen.includes(scope)) else ()
+    return _at(reader.point(wall_us), barred)
+
+
 def _at(point: ReadPoint, value: Any, scopes: tuple[str, ...] = ()) -> Answered:
     return Answered(value, Position(point.epoch, point.index), point.now_us, scopes)
 
 
-RIGHTS: Final[Mapping[Verb, str]] = {Verb.PRUNABLE: WRITE, Verb.DIGEST: ADMIN}
+RIGHTS: Final[Mapping[Verb, str]] = {Verb.PRUNABLE: WRITE, Verb.DIGEST: ADMIN, Verb.REVIEW_QUEUE: REVIEW}
 """What is needed for other verbs than those that read records."""
 
 ABOUT_ALL: Final = frozenset({Verb.COUNTS, Verb.DIGEST})
@@ -140,4 +177,7 @@ _ANSWERS: Final[Mapping[Verb, Callable[..., Answered]]] = {
     Verb.SCOPES: _scopes,
     Verb.COUNTS: _counts,
     Verb.DIGEST: _digest,
+    Verb.REVIEW_QUEUE: _review_queue,
+    Verb.LATTICE: _lattice,
+    Verb.REJECTIONS: _rejections,
 }

@@ -25,7 +25,7 @@ from ..projection.answers import (
 from ..proto.generated import memory_pb2, ticket_pb2
 from ..replication.messages import ReadMode
 from ..security.tickets import Ticket
-from . import wire
+from . import trust_questions, wire
 from .access import NOBODY, Caller
 from .ports import ReadReply, ReadRequest, Verb
 from .queries import StateDigest
@@ -138,6 +138,11 @@ def _all(raw: memory_pb2.All) -> Args:
     return args | ({"limit": raw.limit} if raw.limit else {})
 
 
+def _review_queue_to_wire(args: Args) -> memory_pb2.ReviewQueue:
+    after, limit = args.get("after", b""), args.get("limit", 0)
+    return memory_pb2.ReviewQueue(filters=_filters_to_wire(args), after=after, limit=limit)
+
+
 def _history_to_wire(args: Args) -> memory_pb2.History:
     before = args.get("before")
     raw = memory_pb2.History(id=args["id"], limit=args.get("limit", 0))
@@ -189,6 +194,10 @@ _QUESTIONS: Final[Mapping[Verb, tuple[str, Callable[[Args], Any]]]] = {
     Verb.SCOPES: ("scopes", lambda _: memory_pb2.Scopes()),
     Verb.COUNTS: ("counts", lambda _: memory_pb2.Counts()),
     Verb.DIGEST: ("digest", lambda _: memory_pb2.Digest()),
+    Verb.REVIEW_QUEUE: ("review_queue", _review_queue_to_wire),
+    Verb.PRINCIPALS: ("principals", trust_questions.principals_to_wire),
+    Verb.LATTICE: ("lattice", lambda _: memory_pb2.Lattice()),
+    Verb.REJECTIONS: ("rejections", lambda args: memory_pb2.Rejections(id=args["id"])),
 }
 _ASKED: Final[Mapping[str, tuple[Verb, Callable[[Any], Args]]]] = {
     "get": (Verb.GET_MANY, _get),
@@ -199,6 +208,10 @@ _ASKED: Final[Mapping[str, tuple[Verb, Callable[[Any], Args]]]] = {
     "scopes": (Verb.SCOPES, lambda _: {}),
     "counts": (Verb.COUNTS, lambda _: {}),
     "digest": (Verb.DIGEST, lambda _: {}),
+    "review_queue": (Verb.REVIEW_QUEUE, _all),
+    "principals": (Verb.PRINCIPALS, trust_questions.principals),
+    "lattice": (Verb.LATTICE, lambda _: {}),
+    "rejections": (Verb.REJECTIONS, lambda raw: {"id": raw.id}),
 }
 
 
@@ -349,6 +362,10 @@ _ANSWERS: Final[Mapping[Verb, tuple[str, Callable[[Any], Any]]]] = {
     Verb.SCOPES: ("scope_counts", _scopes_to_wire),
     Verb.COUNTS: ("totals", _totals_to_wire),
     Verb.DIGEST: ("digests", _digests_to_wire),
+    Verb.REVIEW_QUEUE: ("reviews", trust_questions.review_page_to_wire),
+    Verb.PRINCIPALS: ("known", trust_questions.known_page_to_wire),
+    Verb.LATTICE: ("lattice", trust_questions.lattice_to_wire),
+    Verb.REJECTIONS: ("barred", trust_questions.barred_to_wire),
 }
 _ANSWERED: Final[Mapping[Verb, Callable[[Any, ReadPoint], Any]]] = {
     Verb.GET: _record,
@@ -360,6 +377,10 @@ _ANSWERED: Final[Mapping[Verb, Callable[[Any, ReadPoint], Any]]] = {
     Verb.SCOPES: _scopes,
     Verb.COUNTS: _totals,
     Verb.DIGEST: _digests,
+    Verb.REVIEW_QUEUE: trust_questions.review_page,
+    Verb.PRINCIPALS: trust_questions.known_page,
+    Verb.LATTICE: trust_questions.lattice,
+    Verb.REJECTIONS: trust_questions.barred,
 }
 
 

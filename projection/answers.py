@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..memory.principals import Principal
 from ..memory.record import PastVersion, Record, Version
+from ..memory.reputation import AuthorTrust
 
 
 class ReadPoint(NamedTuple):
@@ -93,6 +95,51 @@ class Recalled(NamedTuple):
     scopes: tuple[str, ...] | None
     unknown_scopes: tuple[str, ...]
     notices: tuple[str, ...]
+
+
+class Review(NamedTuple):
+    """A record that waits for a reviewer, and what speaks for and against it.
+
+    `contenders` wait beside a record that is held; `corrections` are its last superseded values, oldest first; `barred`
+    counts the values that were rejected under its key; `author` is None where nobody signed the value.
+    """
+
+    record: Record
+    contenders: tuple[Record, ...]
+    corrections: tuple[PastVersion, ...]
+    barred: int
+    author: AuthorTrust | None
+
+
+class ReviewPage(NamedTuple):
+    """Some of what waits for a reviewer. `after` asks for the next page; None: that was the last."""
+
+    point: ReadPoint
+    items: tuple[Review, ...]
+    after: bytes | None
+    unknown_scopes: tuple[str, ...]
+
+
+class Known(NamedTuple):
+    """A principal, with what is known of the person behind the key: a reputation outlives a rotation."""
+
+    principal: Principal
+    trust: AuthorTrust
+
+
+class KnownPage(NamedTuple):
+    """Some of all that are known, in the order of their keys. `after` asks for the next page; None: the last."""
+
+    point: ReadPoint
+    known: tuple[Known, ...]
+    after: bytes | None
+
+
+class Barred(NamedTuple):
+    """A value that was rejected under a key. `text` is None where no version that is kept held it."""
+
+    value_digest: bytes
+    text: str | None
 
 
 class ScopeRecords(NamedTuple):

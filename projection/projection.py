@@ -140,8 +140,9 @@ class Projection:
                 progress(self.applied.index)
 
     def reader(self) -> Reader:
-        """A reader with a connection of its own, for one thread at a time."""
-        reader = Reader(self._database.reader(), self._database.path)
+        """A reader with a connection of its own, for one thread at a time. Raises `ProjectionDamaged`."""
+        with translated(self._database.path):
+            reader = Reader(self._database.reader(), self._database.path)
         self._readers.add(reader)
         return reader
 

@@ -18,27 +18,35 @@ from ..memory.errors import Invalid, TooLarge
 from ..memory.events import EXPIRED
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
+from ..memory.principals import Principal
 from ..memory.record import PastVersion, Record, Version
+from ..memory.reputation import AuthorTrust
 from ..memory.scope import EVERY_SCOPE, is_pattern, scopes_below
 from . import schema
 from .answers import (
     ANYTHING,
+    Barred,
     Counts,
     Filters,
     Found,
     HistoryItem,
     HistoryPage,
     Hit,
+    Known,
+    KnownPage,
     Page,
     ReadPoint,
     Recalled,
     Records,
+    Review,
+    ReviewPage,
     ScopeRecords,
 )  # fmt: skip
 from .errors import SnapshotRevoked, translated
 from .filters import Conditions
+from .queue import Queue
 from .recall import Search
-from .rows import Standing, pack, past_of, record_of, unpack
+from .rows import Standing, pack, past_of, principal_of, record_of, unpack
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
 from .state import StoredState
@@ -48,6 +56,9 @@ PAGE_LIMIT: Final = 1_000
 GET_LIMIT: Final = 1_000
 RECALL_LIMIT: Final = 1_000
 CORRECTIONS_LIMIT: Final = 100
+REVIEW_LIMIT: Final = 100
+REVIEW_CORRECTIONS_LIMIT: Final = 5
+BARRED_LIMIT: Final = 1_000
 
 
 class Reader(StoredState):
@@ -256,6 +267,73 @@ class Reader(StoredState):
                 if len(found) == limit:
                     break
             return found
+
+    # --- for people who judge -----------------------------------------------------------------------------------------
+
+    def review_queue(
+        self, now_us: int, *, filters: Filters = ANYTHING, after: bytes = b"", limit: int = REVIEW_LIMIT
+    ) -> ReviewPage:
+        """The next of all that waits for a reviewer in the scopes of `filters` (see `queue.py`), with its evidence.
+
+        At most 100, and fewer where they are long.
+        """
+        with self.snapshot():
+            point = self.point(now_us)
+            conditions = self._conditions(filters, point.now_us)
+            scopes = None if conditions.scopes is None else [scope.number for scope in conditions.scopes]
+            queue = Queue(self._connection, scopes, point.now_us)
+            waiting, following = queue.page(after, min(_page_size(limit), REVIEW_LIMIT))
+            items = tuple(self._review(record, contenders) for record, contenders, _ in waiting)
+            return ReviewPage(point, items, following, conditions.unknown_scopes)
+
+    def _review(self, record: Record, contenders: tuple[Record, ...]) -> Review:
+        corrections = self._superseded(record, REVIEW_CORRECTIONS_LIMIT)
+        author = AuthorTrust.of(self, bytes.fromhex(record.author)) if record.author else None
+        barred = self._connection.execute(schema.GET_REJECTED, (record.id, BARRED_LIMIT)).fetchall()
+        return Review(record, contenders, corrections, len(barred), author)
+
+    def barred(self, id: bytes) -> tuple[Barred, ...]:
+        """The values that were rejected under that id, at most 1 000, with their texts where a version has them."""
+        with self.snapshot():
+            digests = [digest for (digest,) in self._connection.execute(schema.GET_REJECTED, (id, BARRED_LIMIT))]
+            if not digests:
+                return ()
+            texts = {record.value_digest: record.text for record in self._versions(id)}
+            return tuple(Barred(digest, texts.get(digest)) for digest in digests)
+
+    def _versions(self, id: bytes) -> list[Record]:
+        """What is or was held under that id or contends there, the newest versions last."""
+        newest = (id, FOREVER, FOREVER, PAGE_LIMIT)
+        pasts = [past_of(body).record for (body,) in self._connection.execute(schema.GET_PASTS_BEFORE, newest)]
+        present = self.record(id)
+        return [*reversed(pasts), *self.contending(id), *([] if present is None else [present])]
+
+    def scope_of(self, id: bytes) -> str | None:
+        """The scope of what is held under that id, or was when it was held last; None where nothing ever was."""
+        record = self.record(id)
+        if record is None:
+            past = self.last_past(id)
+            record = None if past is None else past.record
+        return None if record is None else record.scope
+
+    def known(self, *, after: bytes = b"", limit: int = PAGE_LIMIT) -> KnownPage:
+        """The next of all principals, by key; those who only signed something included. At most 1 000."""
+        with self.snapshot():
+            size = _page_size(limit)
+            rows = self._connection.execute(schema.GET_PRINCIPALS_AFTER, (after, size)).fetchall()
+            principals = [principal_of(body) for (body,) in rows]
+            return KnownPage(
+                self.point(0), tuple(map(self._known, principals)), principals[-1].key if len(rows) == size else None
+            )
+
+    def known_by(self, key: bytes) -> Known:
+        """What is known of the holder of that key; a stranger where nothing is."""
+        with self.snapshot():
+            return self._known(self.principal(key) or Principal(key, key))
+
+    def _known(self, principal: Principal) -> Known:
+        trust = AuthorTrust.of(self, principal.key)
+        return Known(principal._replace(kept=trust.kept, lost=trust.lost), trust)
 
     def _conditions(self, filters: Filters, now_us: int) -> Conditions:
         asked = () if filters.scopes is None or EVERY_SCOPE in filters.scopes else filters.scopes

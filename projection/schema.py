@@ -18,6 +18,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    and_,
     bindparam,
     delete,
     literal_column,
@@ -33,7 +34,7 @@ from sqlalchemy.sql import ClauseElement
 from ..memory.events import SUPERSEDED
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -72,6 +73,11 @@ record = Table(
 )  # fmt: skip
 Index("record_id", record.c.id, unique=True)
 Index("record_scope", record.c.scope)
+# What waits for a reviewer, by scope, the most supported first. A new record goes to the end of its scope's part.
+Index(
+    "record_waiting", record.c.scope, record.c.support.desc(),
+    sqlite_where=and_(record.c.trust == literal_column("0"), record.c.searchable == literal_column("1")),
+)  # fmt: skip
 
 content = Table(
     "content", metadata,
@@ -279,6 +285,7 @@ PUT_CONTENDERS: Final = _put(contender)
 DROP_CONTENDERS: Final = _drop(contender, "id")
 GET_CONTENDED: Final = _text(select(contender.c.id))
 GET_CONTENDERS: Final = _text(select(contender.c.body).where(contender.c.id == bindparam("id")))
+GET_NUMBER: Final = _text(select(record.c.number).where(record.c.id == bindparam("id")))
 
 PUT_SCOPE: Final = _put(scope)
 GET_SCOPE: Final = _text(select(scope).where(scope.c.name == bindparam("name")))
@@ -297,6 +304,11 @@ GET_REJECTION: Final = _text(
     )
 )
 
+GET_REJECTED: Final = (
+    _text(select(rejection.c.value_digest).where(rejection.c.id == bindparam("id")).order_by(rejection.c.value_digest))
+    + " LIMIT ?"
+)
+
 PUT_RETRACTION: Final = _put(retraction)
 DROP_RETRACTION: Final = _drop(retraction, "id", "value_digest", "source_digest")
 GET_RETRACTION: Final = _text(
@@ -310,6 +322,9 @@ GET_RETRACTION: Final = _text(
 PUT_PRINCIPAL: Final = _put(principal)
 GET_PRINCIPAL: Final = _text(select(principal.c.body).where(principal.c.key == bindparam("key")))
 GET_PRINCIPALS: Final = _text(select(principal.c.body).order_by(principal.c.key))
+GET_PRINCIPALS_AFTER: Final = (
+    _text(select(principal.c.body).where(principal.c.key > bindparam("key")).order_by(principal.c.key)) + " LIMIT ?"
+)
 
 PUT_RECEIPT: Final = _put(receipt)
 GET_RECEIPT: Final = _text(select(receipt.c.id).where(receipt.c.digest == bindparam("digest")))

@@ -285,6 +285,92 @@ class ContractOfMemory:
         refuses(guarded.admin, rules.REJECTED_VALUE, lambda: guarded.admin.edit(id, "7401"), id)
         assert guarded.admin.edit(id, "7402").trust == Trust.VERIFIED
 
+    def test_reviewers_find_what_waits_for_them(self, guarded: Guarded) -> None:
+        """Contended values first, with the digests that decide on them, then candidates; each with its evidence."""
+        scope = "contract/queue"
+        for memory in (guarded.alice, guarded.admin):
+            memory.write(fact("store", "redis", scope))
+        guarded.bob.write(fact("store", "none", scope, source="doc:7", provenance=["doc:7"]))
+        lone = guarded.bob.write(fact("rumour", "told once", scope))
+        twice = guarded.bob.write(fact("hearsay", "told twice", scope, source="doc:1"))
+        guarded.bob.write(fact("hearsay", "another", scope))
+        guarded.alice.contradict(twice.id, reason="I was there")
+        first, second, third = guarded.admin.review_queue(scope=scope)
+        assert (first.record.text, first.record.trust, first.supporters) == ("redis", Trust.VERIFIED, 2)
+        (contender,) = first.contenders
+        assert (contender.text, contender.author, contender.provenance) == ("none", BOB.key_id, ["doc:7"])
+        assert {second.record.id, third.record.id} == {lone.id, twice.id}
+        told = second if second.record.id == twice.id else third
+        assert (told.confirmed_by, told.principals_needed, told.contradictions) == (1, 2, 1)
+        assert [item.text for item in told.record.corrections] == ["told twice"]
+        assert told.author is not None and told.author.author == BOB.key_id
+        preferred = guarded.admin.approve(first.record.id, value=contender.value, reason="seen")
+        assert (preferred.text, preferred.trust) == ("none", Trust.VERIFIED)
+        guarded.admin.reject(twice.id, reason="not so")
+        assert [item.record.id for item in guarded.admin.review_queue(scope=scope)] == [lone.id]
+
+    def test_a_queue_comes_in_pages(self, guarded: Guarded) -> None:
+        """Everything once, in the same order, whatever the size of a page."""
+        scope = "contract/pages"
+        written = {guarded.bob.write(fact(f"page {number}", scope=scope)).id for number in range(7)}
+        whole = [item.record.id for item in guarded.admin.review_queue(scope=scope)]
+        page, paged = guarded.admin.review_queue(scope=scope, limit=3), list[str]()
+        while True:
+            paged += [item.record.id for item in page]
+            if not page.cursor:
+                break
+            page = guarded.admin.review_queue(scope=scope, limit=3, after=page)
+        assert paged == whole
+        assert set(whole) == written
+
+    def test_only_reviewers_see_the_queue(self, guarded: Guarded) -> None:
+        """With the right in one scope, that scope; without it, none."""
+        for memory in (guarded.alice, guarded.bob):
+            refuses(guarded.admin, rules.NOT_GRANTED, lambda memory=memory: memory.review_queue())
+        here, there = "contract/mine", "contract/yours"
+        for scope in (here, there):
+            guarded.alice.write(fact("seen by", scope=scope))
+        guarded.admin.grant(BOB, here, "review")
+        assert {item.record.scope for item in guarded.bob.review_queue()} == {here}
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.review_queue(scope=there))
+        assert {item.record.scope for item in guarded.admin.review_queue(scope=[here, there])} == {here, there}
+        guarded.admin.ungrant(BOB, here, "review")
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.review_queue())
+
+    def test_everybody_knows_itself_and_administrators_know_all(self, guarded: Guarded) -> None:
+        """Names, rights and reputation; nobody else's."""
+        known = {principal.key: principal for principal in guarded.admin.principals()}
+        assert {ADMIN.key_id, ALICE.key_id, BOB.key_id} <= set(known)
+        assert known[ADMIN.key_id].name == "the administrator"
+        assert (known[BOB.key_id].standing, known[BOB.key_id].grants["contract/**"]) == ("enrolled", ["read", "write"])
+        assert [principal.key for principal in guarded.bob.principals()] == [BOB.key_id]
+        assert guarded.bob.author_trust(BOB) == guarded.admin.author_trust(BOB)
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.author_trust(ALICE))
+        before = guarded.admin.author_trust(BOB)
+        guarded.admin.approve(guarded.bob.write(fact("promise", "kept")).id)
+        guarded.admin.reject(guarded.bob.write(fact("boast", "idle")).id)
+        after = guarded.admin.author_trust(BOB)
+        assert (after.kept, after.lost) == (before.kept + 1, before.lost + 1)
+        assert guarded.admin.author_trust(Principal(b"n" * 32)).rate == 0.5
+
+    def test_the_lattice_is_shown_as_far_as_it_may_be_read(self, guarded: Guarded) -> None:
+        """Bob sees no scope that he may not read, neither as a child nor as a parent."""
+        guarded.admin.set_scope_parent("contract/x", "contract/y")
+        guarded.admin.set_scope_parent("contract/y", "elsewhere/z")
+        assert guarded.alice.lattice().ancestors("contract/x") == ("contract/y", "elsewhere/z")
+        assert guarded.bob.lattice().parents == {"contract/x": "contract/y"}
+
+    def test_rejected_values_are_listed(self, unguarded: BlockingMemory) -> None:
+        """With their texts, until the rejection is revoked."""
+        written = unguarded.write(fact("window", "open"))
+        assert unguarded.rejections(written.id) == []
+        unguarded.reject(written.id, reason="it is shut")
+        unguarded.write(fact("window", "shut"))
+        ((value, text),) = unguarded.rejections(written.id)
+        assert (len(value), text) == (32, "open")
+        unguarded.revoke_rejection(written.id, "open", reason="it was opened")
+        assert unguarded.rejections(written.id) == []
+
     def test_a_grant_bounds_what_is_written(self, guarded: Guarded) -> None:
         """Bob has no right elsewhere, until it is given to him; then it is taken again."""
         record = fact("lamp", scope=ELSEWHERE)

@@ -29,7 +29,8 @@ TIMEOUT_S: Final = 10.0
 
 QUESTIONS: Final = (
     "get", "recall", "recall here", "recall there", "recall unknown", "recall both", "all", "all there",
-    "history here", "history there", "scopes", "counts", "prunable", "digest",
+    "history here", "history there", "scopes", "counts", "prunable", "digest", "queue", "queue there", "lattice",
+    "rejections here", "rejections there",
 )  # fmt: skip
 
 Grants = Mapping[str, tuple[str, ...]]
@@ -44,6 +45,7 @@ ROLES: Final[Mapping[str, Grants]] = {
     "giver of rights": {"*": ("admin",)},
     "giver of rights here": {HERE: ("admin",)},
     "reviewer": {"*": ("review", "attest", "vouch")},
+    "reviewer here": {HERE: ("review",)},
     "revoked": {"*": ("read", "write")},
 }
 PRINCIPALS: Final = {role: Principal(bytes([place + 1]) * 32) for place, role in enumerate([*ROLES, "stranger"])}
@@ -54,12 +56,15 @@ Row = Mapping[str, frozenset[str]]
 _NONE: Final[dict[str, frozenset[str]]] = dict.fromkeys(QUESTIONS, REFUSED)
 _ALL: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(QUESTIONS, BOTH), "recall here": A, "recall there": B, "recall unknown": NOTHING, "all there": B,
-    "history here": A, "history there": B, "counts": WHOLE, "digest": WHOLE,
+    "history here": A, "history there": B, "counts": WHOLE, "digest": WHOLE, "queue there": B, "rejections here": A,
+    "rejections there": B,
 }  # fmt: skip
 _HERE: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(QUESTIONS, A), "recall there": REFUSED, "recall unknown": REFUSED, "recall both": REFUSED,
     "all there": REFUSED, "history there": NOTHING, "counts": REFUSED, "prunable": REFUSED, "digest": REFUSED,
+    "queue": REFUSED, "queue there": REFUSED, "lattice": NOTHING, "rejections there": NOTHING,
 }  # fmt: skip
+_READING: Final = {**_ALL, **dict.fromkeys(("prunable", "digest", "queue", "queue there"), REFUSED)}
 
 OPEN: Final = _ALL
 """What everybody sees while nobody is enrolled."""
@@ -67,29 +72,33 @@ OPEN: Final = _ALL
 TABLE: Final[Mapping[str, Row]] = {
     "administrator": _ALL,
     "reader here": _HERE,
-    "reader of teams": {**_ALL, "counts": REFUSED, "prunable": REFUSED, "digest": REFUSED},
-    "reader": {**_ALL, "prunable": REFUSED, "digest": REFUSED},
+    "reader of teams": {**_READING, "counts": REFUSED},
+    "reader": _READING,
     "writer here": {**_NONE, "prunable": A},
     "writer": {**_NONE, "prunable": BOTH},
     "giver of rights": {**_NONE, "digest": WHOLE},
     "giver of rights here": _NONE,
-    "reviewer": _NONE,
+    "reviewer": {**_NONE, "queue": BOTH, "queue there": B},
+    "reviewer here": {**_NONE, "queue": A},
     "revoked": _NONE,
     "stranger": _NONE,
 }
 
 
 class Store:
-    """A memory with one fact in each of two scopes, both of which time will take away."""
+    """A memory with one fact in each of two scopes, both of which time will take away, where another was rejected."""
 
     def __init__(self, memory: BlockingMemory) -> None:
         """`memory` belongs to the administrator, and holds nothing yet."""
         self._memory = memory
         self._scopes: dict[bytes, str] = {}
         for scope in (HERE, THERE):
-            written = memory.write(MemoryRecord(subject="the sky", predicate="is", text="a blue value", scope=scope))
+            sky = MemoryRecord(subject="the sky", predicate="is", text=f"green in {scope}", scope=scope)
+            memory.reject(memory.write(sky).id, reason="look at it")
+            written = memory.write(sky.model_copy(update={"text": "a blue value"}))
             memory.set_flags(written.id, ttl_s=3600)
             self._scopes[bytes.fromhex(written.id)] = scope
+        memory.set_scope_parent(HERE, THERE)
 
     def guard(self) -> None:
         """Enroll everybody, the administrator first, and revoke whoever is to be revoked."""
@@ -134,6 +143,11 @@ class Store:
             "scopes": lambda: memory_pb2.ReadRequest(scopes=memory_pb2.Scopes()),
             "counts": lambda: memory_pb2.ReadRequest(counts=memory_pb2.Counts()),
             "digest": lambda: memory_pb2.ReadRequest(digest=memory_pb2.Digest()),
+            "queue": lambda: memory_pb2.ReadRequest(review_queue=memory_pb2.ReviewQueue(filters=asked, limit=10)),
+            "lattice": lambda: memory_pb2.ReadRequest(lattice=memory_pb2.Lattice()),
+            "rejections": lambda: memory_pb2.ReadRequest(
+                rejections=memory_pb2.Rejections(id=here if what == "here" else there)
+            ),
             "prunable": lambda: memory_pb2.ReadRequest(
                 prunable=memory_pb2.Prunable(at_us=4_000_000_000_000_000, half_life_us=HALF_LIFE_US, limit=10)
             ),
@@ -147,6 +161,10 @@ class Store:
             return WHOLE
         if answer == "scope_counts":
             return frozenset(item.scope for item in reply.scope_counts.scopes)
+        if answer == "lattice":
+            return frozenset(scope for pair in reply.lattice.pairs for scope in (pair.scope, pair.parent))
+        if answer == "barred":
+            return frozenset(value.text.removeprefix("green in ") for value in reply.barred.values)
         if answer == "ids":
             return frozenset(self._scopes[id] for id in reply.ids.ids)
         rows = {
@@ -154,6 +172,7 @@ class Store:
             "hits": [hit.row for hit in reply.hits.hits],
             "page": list(reply.page.rows),
             "history": [item.row for item in reply.history.items],
+            "reviews": [review.row for review in reply.reviews.reviews],
         }[answer or ""]
         return frozenset(record.scope for row in rows if (record := record_of(row)) is not None)
 

@@ -339,6 +339,10 @@ class ReadRequest(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    REVIEW_QUEUE_FIELD_NUMBER: _builtins.int
+    PRINCIPALS_FIELD_NUMBER: _builtins.int
+    LATTICE_FIELD_NUMBER: _builtins.int
+    REJECTIONS_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
     mode: Global___ReadMode.ValueType
     timeout_us: _builtins.int
@@ -368,6 +372,14 @@ class ReadRequest(_message.Message):
     @_builtins.property
     def digest(self) -> Global___Digest: ...
     @_builtins.property
+    def review_queue(self) -> Global___ReviewQueue: ...
+    @_builtins.property
+    def principals(self) -> Global___Principals: ...
+    @_builtins.property
+    def lattice(self) -> Global___Lattice: ...
+    @_builtins.property
+    def rejections(self) -> Global___Rejections: ...
+    @_builtins.property
     def ticket(self) -> _ticket_pb2.Ticket:
         """a node that passes the read on passes it on as well"""
 
@@ -388,15 +400,19 @@ class ReadRequest(_message.Message):
         scopes: Global___Scopes | None = ...,
         counts: Global___Counts | None = ...,
         digest: Global___Digest | None = ...,
+        review_queue: Global___ReviewQueue | None = ...,
+        principals: Global___Principals | None = ...,
+        lattice: Global___Lattice | None = ...,
+        rejections: Global___Rejections | None = ...,
         ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "ticket", b"ticket"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "prunable", b"prunable", "query", b"query", "recall", b"recall", "scopes", b"scopes", "ticket", b"ticket", "timeout_us", b"timeout_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket", "timeout_us", b"timeout_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_staleness_us: _TypeAlias = _typing.Literal["max_staleness_us"]  # noqa: Y015
     _WhichOneofArgType__max_staleness_us: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us"]  # noqa: Y015
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "prunable", "scopes", "counts", "digest"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "prunable", "scopes", "counts", "digest", "review_queue", "principals", "lattice", "rejections"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness_us) -> _WhichOneofReturnType__max_staleness_us | None: ...
@@ -648,6 +664,106 @@ class Digest(_message.Message):
 Global___Digest: _TypeAlias = Digest  # noqa: Y015
 
 @_typing.final
+class ReviewQueue(_message.Message):
+    """What waits for a reviewer, in the scopes that the caller may review: contended records by id, then the candidates of
+    one scope after the other, the most supported first. At most 100, and fewer where they are long.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTERS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the cursor of the page before, or empty"""
+    limit: _builtins.int
+    @_builtins.property
+    def filters(self) -> Global___Filters:
+        """scopes only"""
+
+    def __init__(
+        self,
+        *,
+        filters: Global___Filters | None = ...,
+        after: _builtins.bytes = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReviewQueue: _TypeAlias = ReviewQueue  # noqa: Y015
+
+@_typing.final
+class Principals(_message.Message):
+    """Who is known by key, in the order of keys; an administrator sees all, everybody else itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    key: _builtins.bytes
+    """32 bytes: of this one only; empty: all"""
+    after: _builtins.bytes
+    """the last key of the page before, or empty"""
+    limit: _builtins.int
+    def __init__(
+        self,
+        *,
+        key: _builtins.bytes = ...,
+        after: _builtins.bytes = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "key", b"key", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Principals: _TypeAlias = Principals  # noqa: Y015
+
+@_typing.final
+class Lattice(_message.Message):
+    """Which scope lies within which, of those that the caller may read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Lattice: _TypeAlias = Lattice  # noqa: Y015
+
+@_typing.final
+class Rejections(_message.Message):
+    """The values that were rejected under an id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rejections: _TypeAlias = Rejections  # noqa: Y015
+
+@_typing.final
 class ReadReply(_message.Message):
     """Rows are canonical msgpack arrays, in this order of fields: id, kind, subject, predicate, scope, text, metadata, detail,
     source, provenance, reason, value_digest, trust, confidence_ppm, strength_ppm, strength_at_us, support, sources,
@@ -672,6 +788,10 @@ class ReadReply(_message.Message):
     SCOPE_COUNTS_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
     DIGESTS_FIELD_NUMBER: _builtins.int
+    REVIEWS_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
+    LATTICE_FIELD_NUMBER: _builtins.int
+    BARRED_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     index: _builtins.int
     now_us: _builtins.int
@@ -700,6 +820,14 @@ class ReadReply(_message.Message):
     def totals(self) -> Global___Totals: ...
     @_builtins.property
     def digests(self) -> Global___Digests: ...
+    @_builtins.property
+    def reviews(self) -> Global___ReviewPage: ...
+    @_builtins.property
+    def known(self) -> Global___KnownPage: ...
+    @_builtins.property
+    def lattice(self) -> Global___LatticePairs: ...
+    @_builtins.property
+    def barred(self) -> Global___BarredValues: ...
     def __init__(
         self,
         *,
@@ -717,14 +845,18 @@ class ReadReply(_message.Message):
         scope_counts: Global___ScopeCounts | None = ...,
         totals: Global___Totals | None = ...,
         digests: Global___Digests | None = ...,
+        reviews: Global___ReviewPage | None = ...,
+        known: Global___KnownPage | None = ...,
+        lattice: Global___LatticePairs | None = ...,
+        barred: Global___BarredValues | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "digests", b"digests", "history", b"history", "hits", b"hits", "ids", b"ids", "page", b"page", "records", b"records", "scope_counts", b"scope_counts", "totals", b"totals"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "history", b"history", "hits", b"hits", "ids", b"ids", "known", b"known", "lattice", b"lattice", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "digests", b"digests", "epoch", b"epoch", "history", b"history", "hits", b"hits", "ids", b"ids", "index", b"index", "member", b"member", "now_us", b"now_us", "page", b"page", "records", b"records", "scope_counts", b"scope_counts", "scopes", b"scopes", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "epoch", b"epoch", "history", b"history", "hits", b"hits", "ids", b"ids", "index", b"index", "known", b"known", "lattice", b"lattice", "member", b"member", "now_us", b"now_us", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "scopes", b"scopes", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__age_us: _TypeAlias = _typing.Literal["age_us"]  # noqa: Y015
     _WhichOneofArgType__age_us: _TypeAlias = _typing.Literal["_age_us", b"_age_us"]  # noqa: Y015
-    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["records", "hits", "page", "history", "ids", "scope_counts", "totals", "digests"]  # noqa: Y015
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["records", "hits", "page", "history", "ids", "scope_counts", "totals", "digests", "reviews", "known", "lattice", "barred"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__age_us) -> _WhichOneofReturnType__age_us | None: ...
@@ -1078,3 +1210,286 @@ class Digests(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Digests: _TypeAlias = Digests  # noqa: Y015
+
+@_typing.final
+class ReviewPage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVIEWS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    UNKNOWN_SCOPES_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the cursor of the next page; empty: this was the last"""
+    @_builtins.property
+    def reviews(self) -> _containers.RepeatedCompositeFieldContainer[Global___Review]: ...
+    @_builtins.property
+    def unknown_scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        reviews: _abc.Iterable[Global___Review] | None = ...,
+        after: _builtins.bytes = ...,
+        unknown_scopes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "reviews", b"reviews", "unknown_scopes", b"unknown_scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReviewPage: _TypeAlias = ReviewPage  # noqa: Y015
+
+@_typing.final
+class Review(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROW_FIELD_NUMBER: _builtins.int
+    CONTENDERS_FIELD_NUMBER: _builtins.int
+    CORRECTIONS_FIELD_NUMBER: _builtins.int
+    BARRED_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    row: _builtins.bytes
+    barred: _builtins.int
+    """values that were rejected under its key"""
+    @_builtins.property
+    def contenders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """rows of the values that wait beside it"""
+
+    @_builtins.property
+    def corrections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """past rows: its last superseded values, oldest first"""
+
+    @_builtins.property
+    def author(self) -> Global___AuthorTrust:
+        """absent where nobody signed the value"""
+
+    def __init__(
+        self,
+        *,
+        row: _builtins.bytes = ...,
+        contenders: _abc.Iterable[_builtins.bytes] | None = ...,
+        corrections: _abc.Iterable[_builtins.bytes] | None = ...,
+        barred: _builtins.int = ...,
+        author: Global___AuthorTrust | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["author", b"author"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "barred", b"barred", "contenders", b"contenders", "corrections", b"corrections", "row", b"row"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Review: _TypeAlias = Review  # noqa: Y015
+
+@_typing.final
+class AuthorTrust(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    RATE_PPM_FIELD_NUMBER: _builtins.int
+    PRINCIPALS_NEEDED_FIELD_NUMBER: _builtins.int
+    author: _builtins.str
+    """public key, in hex"""
+    kept: _builtins.int
+    """claims of theirs that were verified here"""
+    lost: _builtins.int
+    """and rejected"""
+    rate_ppm: _builtins.int
+    principals_needed: _builtins.int
+    def __init__(
+        self,
+        *,
+        author: _builtins.str = ...,
+        kept: _builtins.int = ...,
+        lost: _builtins.int = ...,
+        rate_ppm: _builtins.int = ...,
+        principals_needed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "kept", b"kept", "lost", b"lost", "principals_needed", b"principals_needed", "rate_ppm", b"rate_ppm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuthorTrust: _TypeAlias = AuthorTrust  # noqa: Y015
+
+@_typing.final
+class KnownPage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KNOWN_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the last key of this page; empty: there are no more"""
+    @_builtins.property
+    def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___Known]: ...
+    def __init__(
+        self,
+        *,
+        known: _abc.Iterable[Global___Known] | None = ...,
+        after: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "known", b"known"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownPage: _TypeAlias = KnownPage  # noqa: Y015
+
+@_typing.final
+class Known(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
+    GRANTS_FIELD_NUMBER: _builtins.int
+    TRUST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    key: _builtins.bytes
+    """32 bytes"""
+    identity: _builtins.bytes
+    """the first key of whoever holds it"""
+    name: _builtins.str
+    standing: _builtins.str
+    """stranger, enrolled, rotated, revoked"""
+    @_builtins.property
+    def grants(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrantedRights]: ...
+    @_builtins.property
+    def trust(self) -> Global___AuthorTrust: ...
+    @_builtins.property
+    def version(self) -> Global___Version:
+        """the command that made it so"""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.bytes = ...,
+        identity: _builtins.bytes = ...,
+        name: _builtins.str = ...,
+        standing: _builtins.str = ...,
+        grants: _abc.Iterable[Global___GrantedRights] | None = ...,
+        trust: Global___AuthorTrust | None = ...,
+        version: Global___Version | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["trust", b"trust", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grants", b"grants", "identity", b"identity", "key", b"key", "name", b"name", "standing", b"standing", "trust", b"trust", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Known: _TypeAlias = Known  # noqa: Y015
+
+@_typing.final
+class GrantedRights(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    RIGHTS_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    @_builtins.property
+    def rights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        rights: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pattern", b"pattern", "rights", b"rights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrantedRights: _TypeAlias = GrantedRights  # noqa: Y015
+
+@_typing.final
+class LatticePairs(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___LatticePair]: ...
+    def __init__(
+        self,
+        *,
+        pairs: _abc.Iterable[Global___LatticePair] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pairs", b"pairs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LatticePairs: _TypeAlias = LatticePairs  # noqa: Y015
+
+@_typing.final
+class LatticePair(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    scope: _builtins.str
+    parent: _builtins.str
+    def __init__(
+        self,
+        *,
+        scope: _builtins.str = ...,
+        parent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parent", b"parent", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LatticePair: _TypeAlias = LatticePair  # noqa: Y015
+
+@_typing.final
+class BarredValues(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___BarredValue]: ...
+    def __init__(
+        self,
+        *,
+        values: _abc.Iterable[Global___BarredValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BarredValues: _TypeAlias = BarredValues  # noqa: Y015
+
+@_typing.final
+class BarredValue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    value: _builtins.bytes
+    """16 bytes"""
+    text: _builtins.str
+    """absent: no version that is kept held it"""
+    def __init__(
+        self,
+        *,
+        value: _builtins.bytes = ...,
+        text: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
+    _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__text) -> _WhichOneofReturnType__text | None: ...
+
+Global___BarredValue: _TypeAlias = BarredValue  # noqa: Y015

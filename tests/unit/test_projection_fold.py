@@ -401,8 +401,14 @@ def no_tables(path: Path) -> None:
 
 
 def garbled_pages(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    roots = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name IN ('record', 'record_id', 'content')")
+    pages = [page for (page,) in roots]
+    connection.close()
     raw = bytearray(path.read_bytes())
-    raw[8192 : len(raw) // 2] = bytes(len(raw) // 2 - 8192)
+    for page in pages:
+        raw[(page - 1) * size : page * size] = bytes(size)
     path.write_bytes(raw)
 
 

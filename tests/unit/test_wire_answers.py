@@ -10,8 +10,11 @@ from veridical.log.canonical import decode, encode
 from veridical.log.configuration import Member, founding
 from veridical.log.entry import Position
 from veridical.memory.errors import Invalid
+from veridical.memory.grants import Grant
 from veridical.memory.machine import Outcome
+from veridical.memory.principals import Principal
 from veridical.memory.record import PastVersion, Record, Version
+from veridical.memory.reputation import AuthorTrust
 from veridical.node import calls, questions
 from veridical.node.ports import (
     BareCommand,
@@ -29,15 +32,20 @@ from veridical.node.ports import (
 from veridical.node.queries import StateDigest
 from veridical.node.rows import record_of, row_of
 from veridical.projection.answers import (
+    Barred,
     Counts,
     Filters,
     Found,
     HistoryItem,
     HistoryPage,
     Hit,
+    Known,
+    KnownPage,
     Page,
     ReadPoint,
     Recalled,
+    Review,
+    ReviewPage,
     ScopeRecords,
 )
 from veridical.proto.generated import admin_pb2, memory_pb2
@@ -73,6 +81,21 @@ def field_of(name: str) -> st.SearchStrategy[Any]:
 records = st.builds(Record, *(field_of(name) for name in Record._fields))
 pasts = st.builds(PastVersion, records, versions, numbers, texts, texts)
 founds = st.one_of(st.none(), st.builds(Found, records, st.lists(pasts, max_size=2).map(tuple)))
+small = st.integers(0, 2**31)
+authors = st.builds(AuthorTrust, texts.filter(bool), small, small, small, small)
+reviews = st.builds(
+    Review, records, st.lists(records, max_size=2).map(tuple), st.lists(pasts, max_size=2).map(tuple), small,
+    st.one_of(st.none(), authors),
+)  # fmt: skip
+grants = st.lists(st.builds(Grant, texts, st.lists(texts, max_size=2).map(tuple)), max_size=2).map(tuple)
+principals = st.builds(Principal, digests, digests, texts, texts, grants, small, small, versions)
+
+
+def known_of(principal: Principal, trust: AuthorTrust) -> Known:
+    return Known(principal, trust._replace(kept=principal.kept, lost=principal.lost))
+
+
+known = st.builds(known_of, principals, authors)
 filters = st.builds(
     Filters, st.one_of(st.none(), st.lists(texts, max_size=2).map(tuple)), st.one_of(st.none(), texts),
     st.one_of(st.none(), texts), maybe,
@@ -89,6 +112,14 @@ ARGS: dict[Verb, st.SearchStrategy[dict[str, Any]]] = {
     Verb.SCOPES: st.just({}),
     Verb.COUNTS: st.just({}),
     Verb.DIGEST: st.just({}),
+    Verb.REVIEW_QUEUE: st.fixed_dictionaries(
+        {"filters": filters, "after": digests}, optional={"limit": st.integers(1, 100)}
+    ),
+    Verb.PRINCIPALS: st.fixed_dictionaries(
+        {"key": digests, "after": digests}, optional={"limit": st.integers(1, 1000)}
+    ),
+    Verb.LATTICE: st.just({}),
+    Verb.REJECTIONS: st.fixed_dictionaries({"id": digests}),
 }
 
 
@@ -112,6 +143,14 @@ def values(point: ReadPoint) -> dict[Verb, st.SearchStrategy[Any]]:
         Verb.SCOPES: scopes,
         Verb.COUNTS: st.builds(Counts, *[numbers] * 6),
         Verb.DIGEST: st.builds(StateDigest, st.binary(min_size=32, max_size=32), buckets),
+        Verb.REVIEW_QUEUE: st.builds(
+            ReviewPage, st.just(point), st.lists(reviews, max_size=2).map(tuple), st.one_of(st.none(), digests), names
+        ),
+        Verb.PRINCIPALS: st.builds(
+            KnownPage, st.just(point), st.lists(known, max_size=2).map(tuple), st.one_of(st.none(), digests)
+        ),
+        Verb.LATTICE: st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+        Verb.REJECTIONS: st.lists(st.builds(Barred, digests, st.one_of(st.none(), texts)), max_size=2).map(tuple),
     }
 
 
