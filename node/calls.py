@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..memory.errors import Invalid
 from ..memory.machine import Outcome
 from ..memory.record import Version
 from ..proto.generated import admin_pb2, memory_pb2
 from . import wire
+from .addresses import is_wildcard, split
+from .membership import Admit, Change, Promote, Remove, Resize
 from .ports import (
     BareCommand,
     HelloReply,
@@ -139,6 +142,33 @@ def key_request_to_wire(request: KeyRequest) -> admin_pb2.KeysRequest:
 def key_request_from_wire(raw: admin_pb2.KeysRequest) -> KeyRequest:
     """A request for the digest key; the node verifies it."""
     return KeyRequest(raw.node, raw.cluster_id, raw.wall_us, raw.signature)
+
+
+def change_from_wire(raw: admin_pb2.ChangeMembersRequest) -> Change:
+    """A change of membership. Raises `Invalid` for one that says nothing, or has no time."""
+    if raw.timeout_us <= 0:
+        raise Invalid("timeout_us", "is not positive")
+    match raw.WhichOneof("change"):
+        case "admit":
+            return Admit(_address(raw.admit))
+        case "promote":
+            return Promote(raw.promote)
+        case "remove":
+            return Remove(raw.remove)
+        case "write_quorum":
+            return Resize(raw.write_quorum)
+        case _:
+            raise Invalid("change", "asks for nothing that this version knows")
+
+
+def _address(endpoint: str) -> str:
+    try:
+        split(endpoint)
+    except ValueError as error:
+        raise Invalid("admit", str(error)) from error
+    if is_wildcard(endpoint):
+        raise Invalid("admit", f"{endpoint!r} names every address; write the one at which the node is reached")
+    return endpoint
 
 
 def status_to_wire(status: NodeStatus) -> admin_pb2.StatusReply:

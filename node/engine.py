@@ -27,6 +27,7 @@ from .driver import Driver, Handlers
 from .folding import FoldPort, FoldSchedule
 from .identity import DataDirectory
 from .members import Members
+from .membership import Membership, MembershipPort
 from .metrics import Metrics
 from .ports import Submission, Transport
 from .reading import Freshness, Readers, Reads, ReadsPort
@@ -104,6 +105,7 @@ class Engine:
         self._schedule = FoldSchedule(self._fold_port())
         self.driver = Driver(self.replica, clock, self._handlers(), port.fatal, self._schedule.look)
         self.rounds.driver = self.reads.driver = self.driver
+        self.membership = Membership(self.driver, self.rounds, self._membership_port())
 
     # --- assembly ---
 
@@ -133,6 +135,12 @@ class Engine:
             lambda index: self._counts.between(self.replica.kernel.applied_index, index),
         )  # fmt: skip
 
+    def _membership_port(self) -> MembershipPort:
+        identity = self._directory.identity
+        return MembershipPort(
+            lambda: self.replica.kernel.configuration, self._transport.hello, identity.cluster, identity.cluster_id
+        )
+
     def _on_applier(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return self._applier.call(work)
 
@@ -147,8 +155,8 @@ class Engine:
             m.Persist: self._on_persist,
             m.Apply: self._on_apply,
             m.ReadLog: self._on_read_log,
-            m.Accepted: self.rounds.on_accepted,
-            m.Declined: self.rounds.on_declined,
+            m.Accepted: self._on_accepted,
+            m.Declined: self._on_declined,
             m.ReadReady: self.reads.on_ready,
             m.ReadFailed: self.reads.on_failed,
             m.RoleChanged: self._on_role,
@@ -175,6 +183,7 @@ class Engine:
         """Take no more inputs, and tell all callers what is known."""
         self.driver.stop()
         self.rounds.lose(reason)
+        self.membership.lose()
         self.reads.close(reason)
 
     def stop(self, wait_s: float) -> bool:
@@ -282,8 +291,17 @@ class Engine:
         self.driver.step(m.DiskFull(True))
         self._schedule.look()
 
+    def _on_accepted(self, accepted: m.Accepted) -> None:
+        self.rounds.on_accepted(accepted)
+        self.membership.on_accepted(accepted)
+
+    def _on_declined(self, declined: m.Declined) -> None:
+        self.rounds.on_declined(declined)
+        self.membership.on_declined(declined)
+
     def _on_apply(self, apply: m.Apply) -> None:
         self.rounds.on_committed(apply.commit_index)
+        self.membership.on_committed(apply.commit_index)
         self._schedule.committed(apply.commit_index)
 
     def _look_at_fold(self) -> None:
@@ -320,6 +338,8 @@ class Engine:
             self.rounds.lead(role.epoch)
         elif self.rounds.serves:
             self.rounds.lose("leadership ended before it was committed")
+            self.membership.on_committed(self.replica.kernel.commit_index)
+            self.membership.lose()
         self._port.role(role)
 
     def _on_transfer_ended(self, ended: m.TransferEnded) -> None:

@@ -124,7 +124,7 @@ class InProcessTransport:
 
     def _deliver(self, member: str, message: Message) -> None:
         node = self._network.node(self._endpoint, self._endpoints.get(member, ""))
-        if node is not None and not self._closed:
+        if node is not None and node.node_id == member and not self._closed:
             node.receive(self._member, message)
 
     def _reached(self, member: str) -> Reachable:

@@ -146,6 +146,11 @@ class Rounds:
         self._paused = False
         self.pump()
 
+    def begin_anew(self) -> None:
+        """Something else than a round may have been appended: decide on the state that holds it, and go on."""
+        self._desk = None
+        self.resume()
+
     def lose(self, reason: str) -> None:
         """Leadership has ended: what was proposed is unknown, what waits was never tried."""
         self._epoch, self._desk, self._round_last = None, None, None

@@ -18,16 +18,18 @@ from ..log.configuration import Configuration
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
 from ..log.errors import LogError
 from ..log.seal import Seal
+from ..memory.context import ADMIN
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
 from .admission import Gate
 from .engine import Engine, EnginePort
-from .founding import Founded, Joined, Terms, place
+from .founding import HELLO_TIMEOUT_US, Founded, Joined, Terms, place
 from .health import Health, HealthPort
 from .identity import DataDirectory, StartRefused
 from .keyring import Keyring
 from .members import Members
+from .membership import Change
 from .metrics import Metrics
 from .ports import (
     BareCommand,
@@ -41,14 +43,17 @@ from .ports import (
     Transport,
     Wait,
 )
+from .readmission import Readmission, ReadmissionPort
 from .settings import MILLISECOND_US, SECOND_US, Settings
 from .startup import Opened, Unreadable, close_files, open_files
 from .system import Clock, Entropy
 from .verifier import check_size
 
 ANONYMOUS = "anonymous"
+OUTSIDE = "not a member of the cluster; `veridical member add` takes it in"
 REROUTE_PAUSE_S = 0.02
 FOUNDING_CHECK_S = 1.0
+MEMBERSHIP_CHECK_S = 1.0
 STOP_WAIT_S = 30.0
 DEAD_WAIT_S = 1.0
 READY_AGE_LIMIT_US = 2 * SECOND_US
@@ -88,6 +93,7 @@ class Node:
         self._condition = "starting"
         self._dead = ""
         self._draining = False
+        self._removed = False
         self._closed = False
         self._stopped = False
         self._opening: asyncio.Future[Opened] | None = None
@@ -290,7 +296,19 @@ class Node:
         self._settled.set()
         self._say("")
         engine.begin()
+        self._spawn(self._watch_membership())
+        if self._settings.timings.readmit_after_ms:
+            self._spawn(self._readmission(engine).watch())
         return engine
+
+    def _readmission(self, engine: Engine) -> Readmission:
+        port = ReadmissionPort(
+            lambda: self._members.configuration if engine.rounds.serves else None,
+            lambda within_us: self._members.live(self._clock.elapsed_us(), within_us),
+            self._members.endpoint, self._transport.hello, engine.membership.change,
+        )  # fmt: skip
+        after_us = self._settings.timings.readmit_after_ms * MILLISECOND_US
+        return Readmission(self._settings.cluster, after_us, self._clock, port)
 
     # --- what the engine says ---
 
@@ -398,6 +416,8 @@ class Node:
             engine, role = self._engine, self._role
             if self._dead or self._stopped or (engine is None and self._settled.is_set()):
                 raise Unavailable(self._condition)
+            if self._is_outside:
+                raise Unavailable(OUTSIDE)
             try:
                 if engine is not None and engine.rounds.serves:
                     return await self._decided_here(engine, submission, path)
@@ -454,8 +474,8 @@ class Node:
         too many reads wait.
         """
         engine = await self._engine_in_time(request.timeout_us)
-        if self._dead:
-            raise Unavailable(self._condition)
+        if self._dead or self._is_outside:
+            raise Unavailable(self._condition or OUTSIDE)
         return await engine.reads.read(request)
 
     async def _engine_in_time(self, timeout_us: int) -> Engine:
@@ -505,6 +525,21 @@ class Node:
         self._transfers.append(future)
         await self._engine.transfer(target)
         return await future
+
+    async def change_members(self, change: Change, caller: Caller, timeout_us: int) -> Configuration:
+        """See `Membership.change`; for holders of the right `admin` everywhere (else `Refused`, `not_granted`).
+
+        Raises `Unavailable` when it is not done in time.
+        """
+        engine = await self._engine_in_time(timeout_us)
+        try:
+            async with asyncio.timeout(timeout_us / SECOND_US):
+                await engine.require_everywhere(caller, ADMIN)
+                return await engine.membership.change(change)
+        except TimeoutError as error:
+            raise Unavailable("the change is not committed in time; see `veridical status`") from error
+        except NotLeader:
+            raise NotLeader(self._leader_endpoint()) from None
 
     # --- peers ---
 
@@ -582,6 +617,33 @@ class Node:
     def _applied_index(self) -> int:
         return self._engine.replica.kernel.applied_index if self._engine else 0
 
+    @property
+    def _is_outside(self) -> bool:
+        """Whether the newest configuration known does not name this node: it was removed, or not added yet."""
+        if self._removed and self._role.leader is None:
+            return True
+        return self._members.configuration is not None and self._members.member(self.node_id) is None
+
+    async def _watch_membership(self) -> None:
+        """Nobody sends anything to a node that was removed, not even that it was: one without a leader asks."""
+        while True:
+            await asyncio.sleep(MEMBERSHIP_CHECK_S)
+            if self._role.leader is None:
+                self._removed = await self._knows_no_place()
+
+    async def _knows_no_place(self) -> bool:
+        """Whether another node holds a newer configuration of this cluster, and this node is not in it."""
+        mine, identity = self._members.configuration, self._directory.identity
+        for member in self._members.others if mine is not None else ():
+            try:
+                reply = await self._transport.hello(self._members.endpoint(member), HELLO_TIMEOUT_US)
+            except VeridicalError:
+                continue
+            known = reply.configuration if reply.cluster_id == identity.cluster_id else None
+            if mine is not None and known is not None and known.version > mine.version:
+                return known.member(self.node_id) is None
+        return False
+
     def _unready(self) -> str:
         if self._draining:
             return "draining"
@@ -589,6 +651,8 @@ class Node:
             return self._condition or "starting"
         if self._engine.replica.kernel.full:
             return "disk full"
+        if self._is_outside:
+            return OUTSIDE
         if self._role.leader is None:
             return "no leader is known"
         age_us = self._engine.age_us()

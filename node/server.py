@@ -12,6 +12,7 @@ import grpc.aio
 import structlog
 from grpc_reflection.v1alpha import reflection
 
+from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.seal import Seal
 from ..memory.context import ADMIN
@@ -30,6 +31,7 @@ from . import calls, questions, wire
 from .access import Caller
 from .errors import abort, failed
 from .grpc_health import HEALTH, serve_health
+from .membership import Change
 from .ports import (
     BareCommand,
     HelloReply,
@@ -79,6 +81,10 @@ class Served(Protocol):
 
     async def transfer(self, target: str | None = None) -> str:
         """See `Node.transfer`."""
+        ...
+
+    async def change_members(self, change: Change, caller: Caller, timeout_us: int) -> Configuration:
+        """See `Node.change_members`."""
         ...
 
     def receive(self, sender: str, message: Message) -> None:
@@ -263,9 +269,22 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         """Hand leadership over."""
 
         async def transfer() -> admin_pb2.TransferReply:
+            await self._node.require_everywhere(questions.caller_of(request), ADMIN)
             return admin_pb2.TransferReply(reason=await self._node.transfer(request.target or None))
 
         return await _or_abort(context, transfer)
+
+    async def ChangeMembers(
+        self, request: admin_pb2.ChangeMembersRequest, context: Context
+    ) -> admin_pb2.ChangeMembersReply:
+        """Change who is a member."""
+
+        async def change() -> admin_pb2.ChangeMembersReply:
+            wanted, caller = calls.change_from_wire(request), questions.caller_of(request)
+            changed = await self._node.change_members(wanted, caller, request.timeout_us)
+            return admin_pb2.ChangeMembersReply(configuration=wire.configuration_to_wire(changed))
+
+        return await _or_abort(context, change)
 
     async def Export(self, request: admin_pb2.ExportRequest, context: Context) -> AsyncIterator[admin_pb2.ExportReply]:
         """The history from `first` to `last`, in chunks that end at a seal."""

@@ -24,6 +24,8 @@ class Timings(BaseModel):
     election_jitter_ms: int = Field(default=200, ge=1, le=10_000)
     disk_timeout_ms: int = Field(default=10_000, ge=100)
     """A write that has not returned by then ends the process (*lease-follows-progress*)."""
+    readmit_after_ms: int = Field(default=3000, ge=0, le=3_600_000)
+    """How long a voter is silent before the leader asks whether its node came back without its data; 0: never."""
     linger_min_ms: float = Field(default=2, ge=0, le=100)
     linger_max_ms: float = Field(default=10, ge=0, le=1000)
     simulated_fsync_ms: float = Field(default=0, ge=0, le=1000)

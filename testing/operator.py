@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..log.configuration import Configuration, Member
+from ..replication.membership import with_learner, with_voter, without
 from .requests import Reply, Written
 from .world import MILLISECOND, SECOND
 
@@ -28,13 +29,12 @@ class Goal:
 
 
 def with_member(configuration: Configuration, member: Member, wanted: str) -> Configuration:
-    """The configuration in which that member is a `learner`, a `voter` or `gone`, with majorities for both quorums."""
-    others = [known for known in configuration.members if known.id != member.id]
-    if wanted != "gone":
-        others.append(replace(member, voting=wanted == "voter"))
-    voters = sum(known.voting for known in others)
-    majority = voters // 2 + 1
-    return Configuration(tuple(others), majority, majority, lease_ttl_ms=configuration.lease_ttl_ms)
+    """The configuration in which that member is a `learner`, a `voter` or `gone`."""
+    if wanted == "gone":
+        return without(configuration, member.id)
+    if wanted == "voter" and configuration.member(member.id) is not None:
+        return with_voter(configuration, member.id)
+    return with_learner(configuration, member)
 
 
 class Operator:

@@ -284,19 +284,25 @@ Global___StatusReply: _TypeAlias = StatusReply  # noqa: Y015
 
 @_typing.final
 class TransferRequest(_message.Message):
+    """Where principals are enrolled, for those who hold the right `admin` in every scope."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TARGET_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     target: _builtins.str
     """id of a member; empty: the most advanced follower"""
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
     def __init__(
         self,
         *,
         target: _builtins.str = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -321,6 +327,73 @@ class TransferReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TransferReply: _TypeAlias = TransferReply  # noqa: Y015
+
+@_typing.final
+class ChangeMembersRequest(_message.Message):
+    """One change of who is a member, made by the leader. Where principals are enrolled, for those who hold the right `admin`
+    in every scope. A change that is made already changes nothing.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADMIT_FIELD_NUMBER: _builtins.int
+    PROMOTE_FIELD_NUMBER: _builtins.int
+    REMOVE_FIELD_NUMBER: _builtins.int
+    WRITE_QUORUM_FIELD_NUMBER: _builtins.int
+    TIMEOUT_US_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
+    admit: _builtins.str
+    """endpoint of a node without history, which becomes a learner"""
+    promote: _builtins.str
+    """id of a learner that has caught up"""
+    remove: _builtins.str
+    """id of a member"""
+    write_quorum: _builtins.int
+    """W from now on"""
+    timeout_us: _builtins.int
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
+    def __init__(
+        self,
+        *,
+        admit: _builtins.str = ...,
+        promote: _builtins.str = ...,
+        remove: _builtins.str = ...,
+        write_quorum: _builtins.int = ...,
+        timeout_us: _builtins.int = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["admit", b"admit", "change", b"change", "promote", b"promote", "remove", b"remove", "ticket", b"ticket", "write_quorum", b"write_quorum"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admit", b"admit", "change", b"change", "promote", b"promote", "remove", b"remove", "ticket", b"ticket", "timeout_us", b"timeout_us", "write_quorum", b"write_quorum"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["admit", "promote", "remove", "write_quorum"]  # noqa: Y015
+    _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
+
+Global___ChangeMembersRequest: _TypeAlias = ChangeMembersRequest  # noqa: Y015
+
+@_typing.final
+class ChangeMembersReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIGURATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def configuration(self) -> _log_pb2.Configuration:
+        """in force now, and committed"""
+
+    def __init__(
+        self,
+        *,
+        configuration: _log_pb2.Configuration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangeMembersReply: _TypeAlias = ChangeMembersReply  # noqa: Y015
 
 @_typing.final
 class ExportRequest(_message.Message):

@@ -55,6 +55,11 @@ class AdminStub(object):
                 request_serializer=veridical_dot_proto_dot_admin__pb2.TransferRequest.SerializeToString,
                 response_deserializer=veridical_dot_proto_dot_admin__pb2.TransferReply.FromString,
                 _registered_method=True)
+        self.ChangeMembers = channel.unary_unary(
+                '/veridical.v1.Admin/ChangeMembers',
+                request_serializer=veridical_dot_proto_dot_admin__pb2.ChangeMembersRequest.SerializeToString,
+                response_deserializer=veridical_dot_proto_dot_admin__pb2.ChangeMembersReply.FromString,
+                _registered_method=True)
         self.Export = channel.unary_stream(
                 '/veridical.v1.Admin/Export',
                 request_serializer=veridical_dot_proto_dot_admin__pb2.ExportRequest.SerializeToString,
@@ -95,6 +100,12 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ChangeMembers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Export(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -129,6 +140,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Transfer,
                     request_deserializer=veridical_dot_proto_dot_admin__pb2.TransferRequest.FromString,
                     response_serializer=veridical_dot_proto_dot_admin__pb2.TransferReply.SerializeToString,
+            ),
+            'ChangeMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeMembers,
+                    request_deserializer=veridical_dot_proto_dot_admin__pb2.ChangeMembersRequest.FromString,
+                    response_serializer=veridical_dot_proto_dot_admin__pb2.ChangeMembersReply.SerializeToString,
             ),
             'Export': grpc.unary_stream_rpc_method_handler(
                     servicer.Export,
@@ -250,6 +266,33 @@ class Admin(object):
             '/veridical.v1.Admin/Transfer',
             veridical_dot_proto_dot_admin__pb2.TransferRequest.SerializeToString,
             veridical_dot_proto_dot_admin__pb2.TransferReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/veridical.v1.Admin/ChangeMembers',
+            veridical_dot_proto_dot_admin__pb2.ChangeMembersRequest.SerializeToString,
+            veridical_dot_proto_dot_admin__pb2.ChangeMembersReply.FromString,
             options,
             channel_credentials,
             insecure,

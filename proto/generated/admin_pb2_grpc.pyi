@@ -37,6 +37,7 @@ class AdminStub:
     Keys: _grpc.UnaryUnaryMultiCallable[_admin_pb2.KeysRequest, _admin_pb2.KeysReply]
     Status: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StatusRequest, _admin_pb2.StatusReply]
     Transfer: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TransferRequest, _admin_pb2.TransferReply]
+    ChangeMembers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ChangeMembersRequest, _admin_pb2.ChangeMembersReply]
     Export: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportReply]
     Buckets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.BucketsRequest, _admin_pb2.BucketsReply]
 
@@ -49,6 +50,7 @@ class AdminAsyncStub(AdminStub):
     Keys: _aio.UnaryUnaryMultiCallable[_admin_pb2.KeysRequest, _admin_pb2.KeysReply]  # type: ignore[assignment]
     Status: _aio.UnaryUnaryMultiCallable[_admin_pb2.StatusRequest, _admin_pb2.StatusReply]  # type: ignore[assignment]
     Transfer: _aio.UnaryUnaryMultiCallable[_admin_pb2.TransferRequest, _admin_pb2.TransferReply]  # type: ignore[assignment]
+    ChangeMembers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ChangeMembersRequest, _admin_pb2.ChangeMembersReply]  # type: ignore[assignment]
     Export: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportReply]  # type: ignore[assignment]
     Buckets: _aio.UnaryUnaryMultiCallable[_admin_pb2.BucketsRequest, _admin_pb2.BucketsReply]  # type: ignore[assignment]
 
@@ -82,6 +84,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.TransferRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.TransferReply, _abc.Awaitable[_admin_pb2.TransferReply]]: ...
+
+    @_abc_1.abstractmethod
+    def ChangeMembers(
+        self,
+        request: _admin_pb2.ChangeMembersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ChangeMembersReply, _abc.Awaitable[_admin_pb2.ChangeMembersReply]]: ...
 
     @_abc_1.abstractmethod
     def Export(
