@@ -57,7 +57,7 @@ def up(
     with only_one(directory):
         found = _found_or_made(directory, cluster, nodes, base_port)
         started = [start(node) for node in found.nodes if not node.running_pid()]
-        says = _on_change(screen.complain) if started and not as_json else _nothing
+        says = on_change(screen.complain) if started and not as_json else _nothing
         try:
             survey = wait_until_ready(found, started, SystemClock(), timeout, says)
         finally:
@@ -180,7 +180,8 @@ def _show_nodes(nodes: Sequence[LocalNode]) -> None:
     screen.console().print(screen.table(("node", "id", "endpoint", "pid", "data"), rows, numbers=("pid",)))
 
 
-def _on_change(says: Callable[[str], None]) -> Callable[[str], None]:
+def on_change(says: Callable[[str], None]) -> Callable[[str], None]:
+    """Say a thing once, however often it is told in a row."""
     told: list[str] = []
 
     def tell(text: str) -> None:

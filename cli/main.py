@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import audit, cluster, facts, importing, principals, reviewing, simulation, status
+from . import audit, cluster, facts, importing, members, principals, reviewing, simulation, status
 from .failures import exit_code, sentence
 from .screen import complain
 
@@ -60,6 +60,7 @@ def application() -> typer.Typer:
     for verb in (cluster.up, cluster.down, status.status, cluster.transfer):
         verbs.command(rich_help_panel="Clusters")(verb)
     verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)
+    verbs.add_typer(_member(), name="member", rich_help_panel="Clusters")
     for verb in (facts.remember, facts.get, facts.recall, facts.history, facts.forget):
         verbs.command(rich_help_panel="Memory")(verb)
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)
@@ -78,6 +79,16 @@ def _audit() -> typer.Typer:
     )
     for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.export):
         verbs.command()(verb)
+    return verbs
+
+
+def _member() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Take nodes in and out, and say who counts.")
+    verbs.command("list")(members.listed)
+    for verb in (members.add, members.promote, members.remove):
+        verbs.command()(verb)
+    verbs.command("replace")(members.replace_member)
+    verbs.command()(members.quorum)
     return verbs
 
 

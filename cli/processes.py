@@ -9,14 +9,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from ..memory.errors import Invalid, Unavailable
-from ..node.system import Clock
+from ..node.system import Clock, SystemClock
 from .local import LocalCluster, LocalNode
 from .survey import Health, Survey, surveyed
 
@@ -48,6 +49,35 @@ def new_cluster(data: Path, name: str, count: int, base_port: int) -> LocalClust
         (node.directory / CONFIGURATION).write_text(_configuration(cluster, node))
     cluster.store()
     return cluster
+
+
+def further_node(cluster: LocalCluster) -> LocalNode:
+    """One more node of this cluster, at free ports, written down. Its configuration names all of them."""
+    taken = {node.name for node in cluster.nodes}
+    number = next(number for number in count(1) if _unclaimed(cluster, f"n{number}", taken))
+    grpc, http = _free_ports(2)
+    node = LocalNode(f"n{number}", f"{HOST}:{grpc}", f"{HOST}:{http}", str(cluster.data / f"n{number}"))
+    grown = replace(cluster, nodes=(*cluster.nodes, node))
+    node.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (node.directory / CONFIGURATION).write_text(_configuration(grown, node))
+    grown.store()
+    return node
+
+
+def _unclaimed(cluster: LocalCluster, name: str, taken: Collection[str]) -> bool:
+    """Whether no node has that name, and none that was removed has left its data there."""
+    return name not in taken and not (cluster.data / name / "identity.json").exists()
+
+
+def wait_until_answers(started: Started, timeout_s: float) -> None:
+    """Wait until the node says who it is. Raises `Unavailable` when it ends, or time does."""
+    deadline_us = SystemClock().elapsed_us() + round(timeout_s * SECOND_US)
+    while not asyncio.run(surveyed([started.node.endpoint])).members:
+        if started.died:
+            raise Unavailable(f"{started.node.name} ended: {last_words(started.node)}", (started.node.endpoint,))
+        if SystemClock().elapsed_us() >= deadline_us:
+            raise Unavailable(f"{started.node.name} does not answer after {timeout_s:g} s", (started.node.endpoint,))
+        time.sleep(PAUSE_S)
 
 
 def _numbered_ports(count: int, base_port: int) -> list[int]:

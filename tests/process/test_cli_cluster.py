@@ -10,9 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from cli_shell import Done, Shell
 
 from veridical.cli.failures import DAMAGED
 from veridical.log.entry import Entry
@@ -21,43 +21,10 @@ from veridical.log.store import LogStore
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
-CALL_TIMEOUT_S = 100
 MODES = ("local", "session", "strong", "quorum")
 REFUSED = 12
 CONFLICT = 13
 UNAVAILABLE = 23
-
-
-class Done(NamedTuple):
-    """How a call ended; `answer` is its JSON."""
-
-    code: int
-    answer: Any
-    said: str
-
-
-class Shell:
-    """`veridical … --data DIR --json`, in a process of its own."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-
-    def __call__(self, *arguments: str, target: bool = True) -> Done:
-        command = [sys.executable, "-P", "-m", "veridical.cli.main", *arguments, "--json"]
-        command += ["--data", str(self.data)] if target else []
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_TIMEOUT_S, check=False)
-        assert "Traceback" not in done.stderr
-        return Done(done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr)
-
-    def well(self, *arguments: str, target: bool = True) -> Any:
-        """The answer of a call that must not fail."""
-        done = self(*arguments, target=target)
-        assert done.code == 0, done
-        return done.answer
-
-    def up(self) -> list[Any]:
-        """The nodes, all running."""
-        return self.well("up", "--base-port", "0")["nodes"]
 
 
 @pytest.fixture
