@@ -149,7 +149,7 @@ def transfer(
     ids = {key: member.id for member in survey.members for key in (member.id, member.name)}
     if to and to not in ids:
         raise Invalid("to", f"{to} is no member; members are {', '.join(member.name for member in survey.members)}")
-    reason = asyncio.run(_transferred(survey.leader.endpoint, ids.get(to, "")))
+    reason = asyncio.run(_transferred(survey.leader.endpoint, ids.get(to, ""), survey.cluster_id))
     if reason:
         raise Unavailable(reason)
     after = asyncio.run(surveyed([member.endpoint for member in survey.members])).leader
@@ -159,12 +159,13 @@ def transfer(
         screen.say(f"{survey.leader.name} handed over; {after.name if after else 'nobody yet'} leads.")
 
 
-async def _transferred(endpoint: str, target: str) -> str:
+async def _transferred(endpoint: str, target: str, cluster_id: str) -> str:
     from ..proto.generated import admin_pb2
     from .target import admin
+    from .tickets import ticket
 
     async with admin(endpoint) as stub:
-        request = admin_pb2.TransferRequest(target=target)
+        request = admin_pb2.TransferRequest(target=target, ticket=ticket(cluster_id))
         return (await stub.Transfer(request, timeout=TRANSFER_TIMEOUT_S)).reason
 
 

@@ -114,6 +114,7 @@ def hello_to_wire(reply: HelloReply) -> admin_pb2.HelloReply:
         cluster_id=reply.cluster_id,
         share=reply.share,
         configuration=None if known is None else wire.configuration_to_wire(known),
+        holds_key=reply.holds_key,
     )
 
 
@@ -129,6 +130,7 @@ def hello_from_wire(raw: admin_pb2.HelloReply) -> HelloReply:
         raw.cluster_id,
         raw.share,
         wire.configuration_from_wire(raw.configuration) if raw.HasField("configuration") else None,
+        raw.holds_key,
     )
 
 

@@ -138,8 +138,9 @@ class Engine:
     def _membership_port(self) -> MembershipPort:
         identity = self._directory.identity
         return MembershipPort(
-            lambda: self.replica.kernel.configuration, self._transport.hello, identity.cluster, identity.cluster_id
-        )
+            lambda: self.replica.kernel.configuration, self._members.endpoint, self._transport.hello,
+            identity.cluster, identity.cluster_id,
+        )  # fmt: skip
 
     def _on_applier(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return self._applier.call(work)

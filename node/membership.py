@@ -97,9 +97,13 @@ def proposed(present: Configuration, change: Change, member: Member | None) -> C
 
 @dataclass(frozen=True, slots=True)
 class MembershipPort:
-    """What changes need of the node: the configuration in force, a way to ask who answers somewhere, who we are."""
+    """What changes need of the node.
+
+    The configuration in force, members' addresses, a way to ask who answers at one, and which cluster this is.
+    """
 
     configuration: Callable[[], Configuration | None]
+    endpoint: Callable[[str], str]
     hello: Callable[[str, int], Awaitable[HelloReply]]
     cluster: str
     cluster_id: str
@@ -125,18 +129,24 @@ class Membership:
         cannot be made now, or leadership ended meanwhile.
         """
         async with self._turn:
-            member = await self._newcomer(change)
+            member = await self._heard_of(change)
             await self._rounds.pause()
             try:
                 return await self._put_in_force(change, member)
             finally:
                 self._rounds.begin_anew()
 
-    async def _newcomer(self, change: Change) -> Member | None:
-        if not isinstance(change, Admit):
-            return None
-        reply = await self._port.hello(change.endpoint, HELLO_TIMEOUT_US)
-        return newcomer(reply, change.endpoint, self._present(), self._port.cluster, self._port.cluster_id)
+    async def _heard_of(self, change: Change) -> Member | None:
+        """Whom to admit; raises `Refused` for a voter-to-be that could not decide anything if it came to lead."""
+        present = self._present()
+        if isinstance(change, Admit):
+            reply = await self._port.hello(change.endpoint, HELLO_TIMEOUT_US)
+            return newcomer(reply, change.endpoint, present, self._port.cluster, self._port.cluster_id)
+        if isinstance(change, Promote) and present.member(change.id) is not None:
+            reply = await self._port.hello(self._port.endpoint(change.id), HELLO_TIMEOUT_US)
+            if reply.node_id != change.id or not reply.holds_key:
+                raise Refused(CATCHING_UP, f"{change.id} does not hold the cluster's digest key yet")
+        return None
 
     def _present(self) -> Configuration:
         present = self._port.configuration()

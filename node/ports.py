@@ -127,7 +127,8 @@ class HelloReply:
     """Who a node is, as it says itself when another one asks at an endpoint (PROTOCOL § 10).
 
     `share` is the node's part of the digest key, 32 bytes; given away only while the node has no history.
-    `cluster_id` is empty until the node knows it; `configuration` is the newest one in its log, if any.
+    `cluster_id` is empty until the node knows it; `configuration` is the newest one in its log, if any; `holds_key`
+    says whether it holds the cluster's digest key, without which it can decide nothing.
     """
 
     node_id: str
@@ -139,6 +140,7 @@ class HelloReply:
     cluster_id: str = ""
     share: bytes = b""
     configuration: Configuration | None = None
+    holds_key: bool = False
 
 
 @value()

@@ -559,6 +559,7 @@ class Node:
             self.node_id, identity.name, identity.cluster, self._directory.key.public_key, self._settings.endpoint,
             has_history, identity.cluster_id if has_history or engine else "",
             b"" if has_history else self._directory.founding_share, self._members.configuration,
+            self._directory.digest_secret is not None,
         )  # fmt: skip
 
     def keys(self, request: KeyRequest) -> bytes:

@@ -50,6 +50,7 @@ class HelloReply(_message.Message):
     CLUSTER_ID_FIELD_NUMBER: _builtins.int
     SHARE_FIELD_NUMBER: _builtins.int
     CONFIGURATION_FIELD_NUMBER: _builtins.int
+    HOLDS_KEY_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     name: _builtins.str
     cluster: _builtins.str
@@ -62,6 +63,8 @@ class HelloReply(_message.Message):
     """empty until it is known"""
     share: _builtins.bytes
     """32 bytes, or empty"""
+    holds_key: _builtins.bool
+    """whether it holds the cluster's digest key"""
     @_builtins.property
     def configuration(self) -> _log_pb2.Configuration: ...
     def __init__(
@@ -76,10 +79,11 @@ class HelloReply(_message.Message):
         cluster_id: _builtins.str = ...,
         share: _builtins.bytes = ...,
         configuration: _log_pb2.Configuration | None = ...,
+        holds_key: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "cluster_id", b"cluster_id", "configuration", b"configuration", "endpoint", b"endpoint", "has_history", b"has_history", "name", b"name", "node", b"node", "public_key", b"public_key", "share", b"share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "cluster_id", b"cluster_id", "configuration", b"configuration", "endpoint", b"endpoint", "has_history", b"has_history", "holds_key", b"holds_key", "name", b"name", "node", b"node", "public_key", b"public_key", "share", b"share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

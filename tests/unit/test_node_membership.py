@@ -103,6 +103,21 @@ def test_one_node_becomes_three_and_five_and_three_again_under_load(tmp_path: Pa
     asyncio.run(scenario())
 
 
+def test_nobody_counts_without_the_digest_key(tmp_path: Path) -> None:
+    """Who was promoted can decide by himself, though those who handed him the key are gone."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            second = await joined(nodes, "n2")
+            assert second.hello().holds_key
+            await changed(nodes, Remove(nodes.nodes["n1"].node_id))
+            await nodes.stop("n1")
+            await write(second, "after", "it goes on", 10 * SECOND_US)
+            assert (await read(second, Verb.COUNTS)).value.records == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_voter_that_lost_its_disk_is_replaced_by_itself(tmp_path: Path) -> None:
     """It comes back empty under its old name: a new id, in as a learner, a voter, and the old id is gone."""
 
