@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import audit, cluster, facts, importing, members, principals, reviewing, simulation, status
+from . import audit, cluster, facts, importing, lattices, members, principals, reviewing, simulation, status
 from .failures import exit_code, sentence
 from .screen import complain
 
@@ -66,6 +66,7 @@ def application() -> typer.Typer:
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)
     verbs.add_typer(_principal(), name="principal", rich_help_panel="Trust")
     verbs.add_typer(_grant(), name="grant", rich_help_panel="Trust")
+    verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
@@ -94,6 +95,7 @@ def _member() -> typer.Typer:
 
 def _principal() -> typer.Typer:
     verbs = typer.Typer(no_args_is_help=True, help="Make keys, enroll and revoke them, let one follow another.")
+    verbs.command("list")(principals.known)
     for verb in (principals.new, principals.enroll, principals.revoke, principals.rotate):
         verbs.command()(verb)
     return verbs
@@ -101,15 +103,28 @@ def _principal() -> typer.Typer:
 
 def _grant() -> typer.Typer:
     verbs = typer.Typer(no_args_is_help=True, help="Say who may do what where.")
+    verbs.command("list")(principals.grants)
     for verb in (principals.give, principals.take):
         verbs.command()(verb)
     return verbs
 
 
 def _review() -> typer.Typer:
-    verbs = typer.Typer(no_args_is_help=True, help="Approve, reject or correct what is held, as a reviewer.")
-    for verb in (reviewing.approve, reviewing.reject, reviewing.edit):
+    verbs = typer.Typer(
+        callback=reviewing.desk,
+        invoke_without_command=True,
+        help="Approve, reject or correct what waits for a reviewer; without a verb, one record after the other.",
+    )
+    verbs.command("list")(reviewing.waiting)
+    for verb in (reviewing.show, reviewing.approve, reviewing.reject, reviewing.edit):
         verbs.command()(verb)
+    return verbs
+
+
+def _lattice() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Say which scope lies within which.")
+    verbs.command("show")(lattices.show)
+    verbs.command("set")(lattices.place)
     return verbs
 
 

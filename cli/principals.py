@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,9 +12,11 @@ from .facts import TIMEOUT_S, CommandOption
 from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..memory.view import Done
+
+ENROLLED: Final = "enrolled"
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A public key: 64 hex digits.", show_default=False)]
 PatternArgument = Annotated[
@@ -43,6 +45,62 @@ def new(
         screen.say_json({"principal": made.key_id, "file": str(file)})
     else:
         screen.say(made.key_id)
+
+
+def known(
+    key: KeyOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Say who is known: to a holder of `admin` in `*` everybody, to anybody else itself."""
+    from .target import connected
+
+    with connected(data, endpoint, timeout, key=key) as memory:
+        found = memory.principals()
+    if as_json:
+        screen.say_json([principal.model_dump(mode="json") for principal in found])
+        return
+    rows = [
+        (one.key, one.name or None, one.standing, _rights(one.grants) or None, one.kept, one.lost, f"{one.rate:.2f}")
+        for one in found
+    ]
+    columns = ("key", "name", "standing", "grants", "kept", "lost", "rate")
+    screen.console().print(screen.table(columns, rows, numbers=("kept", "lost", "rate")))
+
+
+def grants(
+    principal: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only of this one.", show_default=False)
+    ] = None,
+    key: KeyOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which rights are in force: a line for each principal and pattern."""
+    from .target import connected
+
+    with connected(data, endpoint, timeout, key=key) as memory:
+        found = memory.principals()
+    rows = [
+        (one.key, one.name, pattern, rights)
+        for one in found
+        if one.standing == ENROLLED and principal in (None, one.key)
+        for pattern, rights in one.grants.items()
+    ]
+    columns = ("principal", "name", "pattern", "rights")
+    if as_json:
+        screen.say_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        lines = [(who, name or None, pattern, ", ".join(rights)) for who, name, pattern, rights in rows]
+        screen.console().print(screen.table(columns, lines))
+
+
+def _rights(grants: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{pattern}={','.join(rights)}" for pattern, rights in grants.items())
 
 
 def enroll(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..memory.lattice import ScopeLattice
 from ..memory.reputation import AuthorTrust
-from ..memory.reviewing import BarredValue, KnownPrincipal
+from ..memory.reviewing import BarredValue, KnownPrincipal, ReviewItem
 from .oversight import REVIEWS, Reviews
 from .trust import Key
 
@@ -42,6 +42,14 @@ class BlockingOversightCalls(ABC):
             lambda memory, left: memory.review_queue(
                 scope=scope, after=after, limit=limit, consistency=consistency, timeout_s=left
             ),
+        )
+
+    def review_item(
+        self, id: str, *, consistency: str | None = None, timeout_s: float | None = None
+    ) -> ReviewItem | None:
+        """See `OversightCalls.review_item`."""
+        return self._question(
+            timeout_s, lambda memory, left: memory.review_item(id, consistency=consistency, timeout_s=left)
         )
 
     def principals(self, *, consistency: str | None = None, timeout_s: float | None = None) -> list[KnownPrincipal]:

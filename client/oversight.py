@@ -72,6 +72,14 @@ class OversightCalls(ABC):
         reply = await self._paged(request, None if after is None else after.index, consistency, timeout_s)
         return Reviews((_item(review, reply.now_us) for review in reply.reviews.reviews), reply)
 
+    async def review_item(
+        self, id: str, *, consistency: str | None = None, timeout_s: float | None = None
+    ) -> ReviewItem | None:
+        """The evidence of one record, whether it waits or not. None where the principal may not review, or none is."""
+        question = memory_pb2.ReviewQueue(id=record_id(id))
+        reply = await self._ask(memory_pb2.ReadRequest(review_queue=question), consistency, timeout_s)
+        return next((_item(review, reply.now_us) for review in reply.reviews.reviews), None)
+
     async def principals(
         self, *, consistency: str | None = None, timeout_s: float | None = None
     ) -> list[KnownPrincipal]:

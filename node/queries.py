@@ -10,6 +10,7 @@
     counts                                        `Counts`
     digest                                        `StateDigest`
     review_queue  filters, after, limit           `ReviewPage`
+    review_queue  id                              a page of that record alone, or of nothing
     principals  key, after, limit                 `KnownPage`; of that key, or of all
     lattice                                       a tuple of pairs: a scope, and the one that it lies within
     rejections  id                                a tuple of `Barred`
@@ -131,8 +132,11 @@ def _digest(reader: Reader, wall_us: int, seen: Reach) -> Answered:
 
 
 def _review_queue(reader: Reader, wall_us: int, seen: Reach, filters: Filters = ANYTHING, **args: Any) -> Answered:
-    page = reader.review_queue(wall_us, filters=_within(filters, seen), **args)
-    return _at(page.point, page)
+    if "id" not in args:
+        page = reader.review_queue(wall_us, filters=_within(filters, seen), **args)
+        return _at(page.point, page)
+    page = reader.review_of(wall_us, **args)
+    return _at(page.point, page._replace(items=tuple(one for one in page.items if seen.includes(one.record.scope))))
 
 
 def _principals(reader: Reader, wall_us: int, own: bytes | None, key: bytes = b"", **args: Any) -> Answered:

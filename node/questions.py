@@ -139,6 +139,8 @@ def _all(raw: memory_pb2.All) -> Args:
 
 
 def _review_queue_to_wire(args: Args) -> memory_pb2.ReviewQueue:
+    if "id" in args:
+        return memory_pb2.ReviewQueue(id=args["id"])
     after, limit = args.get("after", b""), args.get("limit", 0)
     return memory_pb2.ReviewQueue(filters=_filters_to_wire(args), after=after, limit=limit)
 
@@ -208,7 +210,7 @@ _ASKED: Final[Mapping[str, tuple[Verb, Callable[[Any], Args]]]] = {
     "scopes": (Verb.SCOPES, lambda _: {}),
     "counts": (Verb.COUNTS, lambda _: {}),
     "digest": (Verb.DIGEST, lambda _: {}),
-    "review_queue": (Verb.REVIEW_QUEUE, _all),
+    "review_queue": (Verb.REVIEW_QUEUE, lambda raw: {"id": raw.id} if raw.id else _all(raw)),
     "principals": (Verb.PRINCIPALS, trust_questions.principals),
     "lattice": (Verb.LATTICE, lambda _: {}),
     "rejections": (Verb.REJECTIONS, lambda raw: {"id": raw.id}),

@@ -286,6 +286,13 @@ class Reader(StoredState):
             items = tuple(self._review(record, contenders) for record, contenders, _ in waiting)
             return ReviewPage(point, items, following, conditions.unknown_scopes)
 
+    def review_of(self, now_us: int, id: bytes) -> ReviewPage:
+        """The evidence of one record, whether it waits for a reviewer or not; nothing where none is held (any more)."""
+        with self.snapshot():
+            point, record = self.point(now_us), self.record(id)
+            held = () if record is None or is_expired(record, point.now_us) else (record,)
+            return ReviewPage(point, tuple(self._review(one, self.contending(id)) for one in held), None, ())
+
     def _review(self, record: Record, contenders: tuple[Record, ...]) -> Review:
         corrections = self._superseded(record, REVIEW_CORRECTIONS_LIMIT)
         author = AuthorTrust.of(self, bytes.fromhex(record.author)) if record.author else None

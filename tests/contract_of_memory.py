@@ -304,6 +304,9 @@ class ContractOfMemory:
         assert (told.confirmed_by, told.principals_needed, told.contradictions) == (1, 2, 1)
         assert [item.text for item in told.record.corrections] == ["told twice"]
         assert told.author is not None and told.author.author == BOB.key_id
+        shown = guarded.admin.review_item(twice.id)
+        assert shown is not None and (shown.contradictions, shown.value) == (1, told.value)
+        refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.review_item(twice.id))
         preferred = guarded.admin.approve(first.record.id, value=contender.value, reason="seen")
         assert (preferred.text, preferred.trust) == ("none", Trust.VERIFIED)
         guarded.admin.reject(twice.id, reason="not so")
@@ -331,6 +334,9 @@ class ContractOfMemory:
         for scope in (here, there):
             guarded.alice.write(fact("seen by", scope=scope))
         guarded.admin.grant(BOB, here, "review")
+        for scope, seen in ((here, True), (there, False)):
+            id = guarded.alice.write(fact("seen by", scope=scope)).id
+            assert (guarded.bob.review_item(id) is not None) == seen
         assert {item.record.scope for item in guarded.bob.review_queue()} == {here}
         refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.review_queue(scope=there))
         assert {item.record.scope for item in guarded.admin.review_queue(scope=[here, there])} == {here, there}

@@ -674,9 +674,12 @@ class ReviewQueue(_message.Message):
     FILTERS_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
     after: _builtins.bytes
     """the cursor of the page before, or empty"""
     limit: _builtins.int
+    id: _builtins.bytes
+    """of this record only, whether it waits or not; then nothing else counts"""
     @_builtins.property
     def filters(self) -> Global___Filters:
         """scopes only"""
@@ -687,10 +690,11 @@ class ReviewQueue(_message.Message):
         filters: Global___Filters | None = ...,
         after: _builtins.bytes = ...,
         limit: _builtins.int = ...,
+        id: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "filters", b"filters", "id", b"id", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,8 +18,17 @@ from veridical.memory.keys import make_id, make_key
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 REFUSED = 12
+SIGNED_BY_ENVIRONMENT = ("remember", "get")
 CLAIM = ("auth", "uses", "JWT")
 ID = make_id(make_key("auth", "uses", "global"))
+
+
+def _read(terminal: int) -> bytes:
+    """What is shown next; nothing once nobody has the other end open any more."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
 
 
 class Shell:
@@ -31,11 +42,28 @@ class Shell:
         command = [sys.executable, "-P", "-m", "veridical.cli.main", *arguments, "--json"]
         if arguments[:2] != ("principal", "new"):
             command += ["--data", str(self._data)]
-        if signer:
+        environment = dict(os.environ)
+        if signer and arguments[0] in SIGNED_BY_ENVIRONMENT:
+            environment["VERIDICAL_PRINCIPAL_SEED"] = (self.keys / signer).read_text().strip()
+        elif signer:
             command += ["--key", str(self.keys / signer)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         assert "Traceback" not in done.stderr
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    def plainly(self, *arguments: str, answers: str, terminal: bool = False) -> tuple[int, str]:
+        """A call without `--json` that is answered so, over a pipe or a terminal: exit code, and what it showed."""
+        command = [sys.executable, "-P", "-m", "veridical.cli.main", *arguments, "--data", str(self._data)]
+        if not terminal:
+            done = subprocess.run(command, input=answers, capture_output=True, text=True, timeout=60, check=False)
+            return done.returncode, done.stdout + done.stderr
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+        os.close(theirs)
+        os.write(ours, answers.encode())  # a terminal keeps what is typed ahead
+        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
+        os.close(ours)
+        return process.wait(60), shown
 
     def well(self, *arguments: str, signer: str = "") -> Any:
         """The answer of a call that must not fail."""
@@ -89,3 +117,64 @@ def test_from_an_open_memory_to_a_guarded_one(shell: Shell) -> None:
     shell.refused("not_granted", *rotation, signer="alice")
     shell.refused("last_administrator", "principal", "revoke", boss, "--reason", "tired", signer="boss")
     assert shell.well("principal", "revoke", next_alice, "--reason", "gone", signer="boss")["outcome"] == "revoked"
+
+
+def test_a_reviewer_sees_the_queue_and_decides(shell: Shell) -> None:
+    """By verbs and in the terminal view, over a pipe and over a terminal; who may not review is told the rule."""
+    boss, ann = (shell.well("principal", "new", str(shell.keys / name))["principal"] for name in ("boss", "ann"))
+    everything = "*=read,write,review,attest,vouch,admin"
+    shell.well("principal", "enroll", boss, "--name", "boss", "--grant", everything)
+    shell.well("principal", "enroll", ann, "--grant", "*=read,write", signer="boss")
+    ids = [shell.well("remember", f"s{n}", "is", f"text {n}", signer="ann")["id"] for n in range(4)]
+
+    shell.refused("not_granted", "review", "list", signer="ann")
+    waiting = shell.well("review", "list", "--limit", "3", signer="boss")
+    assert [item["record"]["id"] for item in waiting["items"]] == ids[:3]
+    assert waiting["more"] is True
+    shown = shell.well("review", "show", ids[0], signer="boss")
+    assert (shown["record"]["text"], shown["author"]["author"], shown["supporters"]) == ("text 0", ann, 1)
+    shell.refused("not_granted", "review", "show", ids[0], signer="ann")
+    code, answer, said = shell("review", "show", "0" * 32, signer="boss")
+    assert (code, answer) == (1, None) and "may review" in said
+    no_value = ("review", "approve", ids[0], "--value", "0" * 32, "--reason", "x")
+    shell.refused("unknown_value", *no_value, signer="boss")
+
+    key = ("--key", str(shell.keys / "boss"))
+    code, view = shell.plainly("review", *key, answers="a\nseen\nr\nwrong\nq\n")
+    assert (code, "1 approved, 1 rejected, 0 edited, 0 skipped" in view) == (0, True), view
+    code, view = shell.plainly("review", *key, answers="e\nright\na typo\ns\n", terminal=True)
+    assert (code, "0 approved, 0 rejected, 1 edited, 1 skipped" in view) == (0, True), view
+    code, view = shell.plainly("review", "--key", str(shell.keys / "ann"), answers="q\n")
+    assert (code, "not_granted" in view) == (REFUSED, True)
+    trusts = [shell.well("get", id, signer="boss")["trust"] for id in ids]
+    assert trusts == ["verified", "rejected", "verified", "candidate"]
+    left = shell.well("review", "list", signer="boss")
+    assert [item["record"]["id"] for item in left["items"]] == ids[3:]
+
+
+def test_principals_grants_and_the_lattice_are_shown(shell: Shell) -> None:
+    """Everything to the administrator, oneself to everybody else; the lattice as far as it may be read."""
+    boss, ann = (shell.well("principal", "new", str(shell.keys / name))["principal"] for name in ("boss", "ann"))
+    assert shell.well("lattice", "set", "repo:a", "team:f")["outcome"] == "set"
+    shell.well("lattice", "set", "team:f", "global")
+    shell.refused("lattice_cycle", "lattice", "set", "global", "repo:a")
+    shell.well("principal", "enroll", boss, "--name", "boss", "--grant", "*=read,admin")
+    shell.well("principal", "enroll", ann, "--grant", "repo:*=read,write", "--grant", "team:f=read", signer="boss")
+    known = {one["key"]: one for one in shell.well("principal", "list", signer="boss")}
+    assert (known[boss]["name"], known[ann]["standing"]) == ("boss", "enrolled")
+    assert [one["key"] for one in shell.well("principal", "list", signer="ann")] == [ann]
+    shell.refused("not_granted", "principal", "list")
+    assert shell.well("grant", "list", ann, signer="boss") == [
+        {"principal": ann, "name": "", "pattern": "repo:*", "rights": ["read", "write"]},
+        {"principal": ann, "name": "", "pattern": "team:f", "rights": ["read"]},
+    ]
+    assert len(shell.well("grant", "list", signer="boss")) == 3
+    assert shell.well("lattice", "show", signer="boss") == {"repo:a": "team:f", "team:f": "global"}
+    assert shell.well("lattice", "show", signer="ann") == {"repo:a": "team:f"}
+    assert shell.well("lattice", "show", "repo:a", signer="boss") == ["repo:a", "team:f", "global"]
+    shell.refused("not_granted", "lattice", "set", "repo:a", "--alone", signer="ann")
+    shell.well("lattice", "set", "repo:a", "--alone", signer="boss")
+    assert shell.well("lattice", "show", signer="boss") == {"team:f": "global"}
+    for arguments in (("principal", "list"), ("grant", "list"), ("lattice", "show")):
+        code, table = shell.plainly(*arguments, "--key", str(shell.keys / "boss"), answers="")
+        assert code == 0 and table.strip()

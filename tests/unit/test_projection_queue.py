@@ -134,6 +134,19 @@ def test_expired_and_reserved_records_are_left_out(fold: Folder) -> None:
     assert subjects(reader.review_queue(world.now_us + DAY_US).items) == ["lasting"]
 
 
+def test_one_record_is_shown_whether_it_waits_or_not(fold: Folder) -> None:
+    """With what contends with it; not once it has expired."""
+    world = busy_world()
+    fleeting = world.write("soon gone", "fleeting", "is", ttl_us=DAY_US)
+    reader, now_us = fold(world.entries).reader(), world.now_us
+    for subject, scope, contenders in (("certain", "team:c", 1), ("settled", "team:b", 0), ("wrong", "team:a", 0)):
+        (item,) = reader.review_of(now_us, fact_id(subject, "is", scope)).items
+        assert (item.record.subject, len(item.contenders)) == (subject, contenders)
+    assert len(reader.review_of(now_us, fleeting).items) == 1
+    assert reader.review_of(now_us + DAY_US, fleeting).items == ()
+    assert reader.review_of(now_us, bytes(16)).items == ()
+
+
 @pytest.mark.parametrize(
     "cursor", [b"x", b"\xc1", pack(1), pack((1, 2)), pack((b"", "", "")), pack((b"", "", 1 << 63)), pack((b"", 1, 1))]
 )

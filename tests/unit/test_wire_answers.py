@@ -101,6 +101,11 @@ filters = st.builds(
     st.one_of(st.none(), texts), maybe,
 )  # fmt: skip
 
+record_questions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({"id": digests})
+page_questions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"filters": filters, "after": digests}, optional={"limit": st.integers(1, 100)}
+)
+
 ARGS: dict[Verb, st.SearchStrategy[dict[str, Any]]] = {
     Verb.GET_MANY: st.fixed_dictionaries({"ids": several}, optional={"as_of_us": numbers, "valid_at_us": numbers}),
     Verb.RECALL: st.fixed_dictionaries({"query": texts, "filters": filters}, optional={"k": st.integers(1, 1000)}),
@@ -112,9 +117,7 @@ ARGS: dict[Verb, st.SearchStrategy[dict[str, Any]]] = {
     Verb.SCOPES: st.just({}),
     Verb.COUNTS: st.just({}),
     Verb.DIGEST: st.just({}),
-    Verb.REVIEW_QUEUE: st.fixed_dictionaries(
-        {"filters": filters, "after": digests}, optional={"limit": st.integers(1, 100)}
-    ),
+    Verb.REVIEW_QUEUE: st.one_of(record_questions, page_questions),
     Verb.PRINCIPALS: st.fixed_dictionaries(
         {"key": digests, "after": digests}, optional={"limit": st.integers(1, 1000)}
     ),
