@@ -253,7 +253,10 @@ class AsyncMemory(TrustCalls, OversightCalls):
     async def decay(
         self, half_life_s: float = HALF_LIFE_S, now: datetime | float | None = None, *, timeout_s: float | None = None
     ) -> int:
-        """See `MemoryView.decay`. Which records have faded is asked of the leader; each prune decides it anew."""
+        """See `MemoryView.decay`. Which records have faded is asked of the leader; each prune decides it anew.
+
+        A record on which others rest goes after them: so it asks again until nothing more is to go.
+        """
         half_life_us = duration_us("half_life_s", half_life_s) or HALF_LIFE_US
         at_us = 0 if now is None else microseconds(now)
         deadline, pruned, more = self._deadline(timeout_s), 0, True
@@ -262,7 +265,7 @@ class AsyncMemory(TrustCalls, OversightCalls):
             ids = tuple(reply.ids.ids)
             count = await self._pruned(commands.PruneBody(at_us or reply.now_us, half_life_us, ids), deadline)
             pruned += count
-            more = count > 0 and len(ids) == BATCH_IDS_LIMIT
+            more = count > 0
         return pruned
 
     async def _pruned(self, body: commands.PruneBody, deadline: float) -> int:

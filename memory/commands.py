@@ -57,7 +57,8 @@ class Command(NamedTuple):
 class WriteBody(NamedTuple):
     """`memory.write`. Subject and predicate are both given, or both empty for an atomic sentence. `ignored` names
     fields that the caller tried to set and no caller can. `vouched` names whom the author (with the right `vouch`) has
-    authenticated as the one who says so: a principal's key in hex, or any other identity."""
+    authenticated as the one who says so: a principal's key in hex, or any other identity. `derived_from` names the
+    records that it rests on: then those are its sources, and `source` is a label."""
 
     kind: str
     subject: str
@@ -74,6 +75,7 @@ class WriteBody(NamedTuple):
     volatile: bool = False
     ignored: tuple[str, ...] = ()
     vouched: str = ""
+    derived_from: tuple[bytes, ...] = ()
 
 
 class CorroborateBody(NamedTuple):
@@ -216,8 +218,10 @@ def encode_body(kind: str, body: Body) -> bytes:
 
 
 def _written(body: Body) -> tuple[Any, ...]:
-    """The fields as they are written: one that came later is left out while it says nothing."""
-    return body[:-1] if type(body) is WriteBody and not body.vouched else body
+    """The fields as they are written: those that came later are left out while they say nothing."""
+    if type(body) is not WriteBody or body.derived_from:
+        return body
+    return body[:-1] if body.vouched else body[:-2]
 
 
 def decode_body(kind: str, raw: bytes) -> Body:
@@ -273,6 +277,8 @@ def _check_write(body: WriteBody) -> None:
         check_name("vouched", body.vouched)
     if body.ignored:
         check_strings("ignored", body.ignored, limits.PROVENANCE_LIMIT)
+    if body.derived_from:
+        check_ids(body.derived_from, "derived_from", limits.DERIVED_FROM_LIMIT)
 
 
 def _check_names(subject: str, predicate: str) -> None:

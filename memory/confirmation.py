@@ -27,8 +27,8 @@ def confirmations(case: Case[Any], event: Event, vouched: str) -> list[Event]:
     """What follows from the event of a statement: that its speaker is recognised, and perhaps that this is enough."""
     code = event[0]
     speaker = _speaker(case, vouched) if code in _STATEMENTS else None
-    if speaker is None or (code == events.REPEATED and event[3] is None):
-        return []
+    if speaker is None or event[4 if code in _NEW_VALUE else 3] is None:
+        return []  # nobody's statement: it was recalled, or derived from what is known here
     id = event[1]
     if code in _NEW_VALUE:
         return [[events.RECOGNISED, id, speaker]]

@@ -35,6 +35,7 @@ from .context import ADMIN, READ, REVIEW, WRITE, Context
 from .decide_principals import PRINCIPAL_DECIDERS
 from .decide_receipts import RECEIPT_DECIDERS
 from .decide_reviews import REVIEW_DECIDERS
+from .derivation import TAKING_AWAY, consequences
 from .errors import Invalid
 from .events import Event, refused, unchanged
 from .interference import decide_write
@@ -80,6 +81,8 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
         body = body._replace(vouched=vouched)
     case = Case(state, body, author, now_us, context, principal)
     event = _DECIDERS[command.kind](case)
+    if event[0] in TAKING_AWAY:
+        return consequences(case, event)
     if principal is None and not vouched:
         return [event]
     return [event, *confirmations(case, event, vouched)]
@@ -211,10 +214,11 @@ def _prune(case: Case[PruneBody]) -> Event:
 
 
 def _may_prune(case: Case[PruneBody], id: bytes) -> bool:
+    """A record stays, though it has faded, while something rests on it: where that comes from has an answer."""
     record = case.state.record(id)
     if record is None or not is_prunable(record, case.body.now_us, case.body.half_life_us):
         return False
-    return case.holds(WRITE, record.scope)
+    return case.holds(WRITE, record.scope) and not case.state.derived(id)
 
 
 def _reinforce(case: Case[ReinforceBody]) -> Event:

@@ -11,7 +11,9 @@ from typing import Any, Final
 from . import events, rules, trust_commands
 from .case import Case, permitted
 from .context import REVIEW
+from .derivation import resting_on, stands, unrecognised
 from .events import Event, refused, unchanged
+from .grounds import without
 from .interference import value_digest
 from .keys import make_key, record_id
 from .lifecycle import INITIAL_CONFIDENCE_PPM
@@ -99,7 +101,24 @@ def _undo(case: Case[UndoBody]) -> Event:
         return [events.UNDONE, id, False] if at == present.version else refused(rules.OVERTAKEN, id)
     if last is None or at not in (last.until, present and present.version):
         return refused(rules.OVERTAKEN, id)
-    return [events.UNDONE, id, True] if _may_return(case, present, last) else refused(rules.REJECTED_VALUE, id)
+    if not _may_return(case, present, last):
+        return refused(rules.REJECTED_VALUE, id)
+    return _returning(case, last.record)
+
+
+def _returning(case: Case[UndoBody], former: Record) -> Event:
+    """The event by which a former row returns, without those records that it can no longer rest on."""
+    if not former.grounds:
+        return [events.UNDONE, former.id, True]
+    circular = resting_on(case.state, former.id)
+    if circular is None:
+        return refused(rules.WITHDRAWN_FULL, former.id)
+    lost = [id for id in former.derived_from if id in circular or case.state.record(id) is None]
+    silent = unrecognised(former, lost, case.context)
+    left = without(former, lost, silent)
+    if not (left.trust == REJECTED or stands(case.state, left) or (left.trust == VERIFIED and left.sources)):
+        return refused(rules.SOURCE_GONE, former.id)
+    return [events.UNDONE, former.id, True, *([lost, silent] if lost else ())]
 
 
 def _may_return(case: Case[UndoBody], present: Record | None, last: PastVersion) -> bool:

@@ -1,10 +1,12 @@
 """What happened, by name. An event is an array of integers, booleans, nil, byte strings and short strings:
 
     asserted, superseded   id, ignored, value, source, principal, kind, confidence, expires, volatile until,
-                           valid from, valid to
+                           valid from, valid to; where it rests on records: support, episodes, others
     conflicted             the same with support after confidence: the value stands beside the verified one
-    corroborated           id, ignored, source, principal, confidence, support, expires, valid from, valid to, amends
-    repeated               id, ignored, source, expires, valid from, valid to, amends
+    corroborated           id, ignored, source, principal, confidence, support, expires, valid from, valid to, amends;
+                           where it rests on records: episodes, others
+    repeated               id, ignored, source, expires, valid from, valid to, amends; where it, or an earlier statement
+                           of that principal, rests on records: principal, episodes, others
     endorsed               id, mark, source, principal, confidence, support, strength
     contradicted           id, mark, confidence, strength; with `rejected` when it went too low
     promoted, demoted, rejected, annotated, forgotten      id
@@ -19,7 +21,11 @@
     preferred, dismissed   id, value: of a contending version
     edited                 id, value, source, principal, confidence
     rejection_revoked      id, value, confidence
-    undone                 id, whether a former row returns
+    undone                 id, whether a former row returns; and where it rested on records that are gone, those and
+                           the speakers that are authenticated no longer
+    withdrawn              id, cause, [id …], [[id, value, [speaker …]] …], [[id, value] …]: what rested on that record
+                           alone is gone, present and contending rows that rested on it too rest on it no longer, and
+                           contending rows that rested on it alone are gone; follows the event that took it away
     attested               id, receipt, key of the grader, whether it passed: verified if so, and else rejected
     fixed                  id, strength: of a failure; verified and pinned
     enrolled               key, grants: an array of [scope pattern, [right …]]
@@ -30,6 +36,7 @@
     refused                id, rule
 
 Shares are parts per million, times microseconds, digests and ids 16 bytes; a mark of a contradiction has 32.
+`episodes` and `others` are ids of records; `source` is nil where no independent source says it.
 `amends` says that the body's metadata, detail and source replace the record's.
 """
 
@@ -64,6 +71,7 @@ DISMISSED: Final = "dismissed"
 EDITED: Final = "edited"
 REJECTION_REVOKED: Final = "rejection_revoked"
 UNDONE: Final = "undone"
+WITHDRAWN: Final = "withdrawn"
 ATTESTED: Final = "attested"
 FIXED: Final = "fixed"
 ENROLLED: Final = "enrolled"

@@ -22,6 +22,7 @@ from .commands import (
 from .errors import Bug
 from .evolve_trust import TRUST_EVOLVERS
 from .fields import EMPTY_JSON
+from .grounds import grounded, grounds_of, without
 from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
@@ -48,13 +49,13 @@ def _assert(workspace: Workspace, happening: Happening) -> None:
     present = workspace.record(happening.event[1])
     if present is not None:
         workspace.retire(present, happening.at, happening.time_us, events.EXPIRED)
-    _hold(workspace, _fresh(happening, support=1))
+    _hold(workspace, _fresh(happening))
 
 
 def _supersede(workspace: Workspace, happening: Happening) -> None:
     present = present_row(workspace, happening)
     workspace.retire(present, happening.at, happening.time_us, events.SUPERSEDED)
-    successor = _fresh(happening, support=1)._replace(
+    successor = _fresh(happening)._replace(
         created_at_us=present.created_at_us, pinned=present.pinned, corrections_count=present.corrections_count + 1
     )
     _hold(workspace, successor)
@@ -69,13 +70,16 @@ def _hold(workspace: Workspace, record: Record) -> None:
 
 
 def _contend(workspace: Workspace, happening: Happening) -> None:
-    _, id, _, value, source, principal, _, confidence, support = happening.event[:9]
+    _, id, _, value, source, principal, _, confidence, support, *_ = happening.event
     contenders = workspace.contending(id)
     place = next((place for place, rival in enumerate(contenders) if rival.value_digest == value), None)
     if place is None:
-        workspace.contenders[id] = (*contenders, _fresh(happening, support))
+        workspace.contenders[id] = (*contenders, _fresh(happening))
         return
     rival = contenders[place]
+    episodes, others = happening.event[13:] or ((), ())
+    if episodes or others:
+        rival = grounded(rival, principal, episodes, others)
     joined_rival = rival._replace(
         confidence_ppm=confidence,
         support=support,
@@ -88,21 +92,30 @@ def _contend(workspace: Workspace, happening: Happening) -> None:
     workspace.contenders[id] = (*contenders[:place], joined_rival, *contenders[place + 1 :])
 
 
-def _fresh(happening: Happening, support: int) -> Record:
-    _, id, _, value, source, principal, kind, confidence, *numbers = happening.event
-    expires_at_us, volatile_until_us, valid_from_us, valid_to_us = numbers[-4:]
+def _fresh(happening: Happening) -> Record:
+    code, id, _, value, source, principal, kind, confidence, *numbers = happening.event
+    support, sources, grounds = 1, (source,), ()
+    if code == events.CONFLICTED:
+        support, *numbers = numbers
+    expires_at_us, volatile_until_us, valid_from_us, valid_to_us, *rest = numbers
+    if rest:
+        *supports, episodes, others = rest
+        support = supports[0] if supports else support
+        sources, grounds = (*episodes, *others), grounds_of(principal, episodes, others)
     body, time_us = _written(happening), happening.time_us
     return Record(
         id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
-        body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, (source,),
-        () if principal is None else (principal,), (), False, (), (), happening.author, time_us, time_us, time_us,
-        valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, happening.event[0], happening.at,
+        body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, sources,
+        () if principal is None else (principal,), (), False, (), (), grounds, happening.author, time_us, time_us,
+        time_us, valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, code, happening.at,
     )  # fmt: skip
 
 
 def _corroborated(workspace: Workspace, happening: Happening) -> None:
-    _, id, _, source, principal, confidence, support, ends, valid_from, valid_to, amends = happening.event
+    _, id, _, source, principal, confidence, support, ends, valid_from, valid_to, amends, *grounds = happening.event
     record = changing_row(workspace, happening)
+    if grounds:
+        record = grounded(record, principal, *grounds)
     workspace.records[id] = _amended(record, happening, amends)._replace(
         confidence_ppm=confidence,
         strength_ppm=PPM,
@@ -120,8 +133,10 @@ def _corroborated(workspace: Workspace, happening: Happening) -> None:
 
 
 def _repeated(workspace: Workspace, happening: Happening) -> None:
-    _, id, _, source, ends, valid_from, valid_to, amends = happening.event
+    _, id, _, source, ends, valid_from, valid_to, amends, *grounds = happening.event
     record = changing_row(workspace, happening) if amends else present_row(workspace, happening)
+    if grounds:
+        record = grounded(record, *grounds)
     workspace.records[id] = _amended(record, happening, amends)._replace(
         sources=_with(record.sources, source),
         last_seen_us=happening.time_us,
@@ -255,6 +270,40 @@ def _forgotten(workspace: Workspace, happening: Happening) -> None:
     _remove(workspace, record, happening)
 
 
+def _withdrawn(workspace: Workspace, happening: Happening) -> None:
+    """What rested on the record that the event before took away: gone with it, or resting on the rest."""
+    _, source, cause, fallen, cut, dropped = happening.event
+    epoch, index, place = happening.at
+    reason = f"it rested on {source.hex()} alone: {cause} at {epoch}.{index}.{place}"
+    ended_by = events.FORGOTTEN if cause == events.FORGOTTEN else events.WITHDRAWN
+    for id in fallen:
+        workspace.retire(held_row(workspace, id, happening), happening.at, happening.time_us, ended_by, reason)
+        workspace.records[id] = None
+        if workspace.contending(id):
+            workspace.contenders[id] = ()
+    for id, value in dropped:
+        workspace.contenders[id] = tuple(row for row in workspace.contending(id) if row.value_digest != value)
+    lost = {*fallen} if workspace.record(source) else {source, *fallen}
+    for id, value, unrecognised in cut:
+        _cut(workspace, happening, id, value, lost, unrecognised)
+
+
+def _cut(
+    workspace: Workspace, happening: Happening, id: bytes, value: bytes, lost: set[bytes], unrecognised: list[bytes]
+) -> None:
+    record = held_row(workspace, id, happening)
+    if record.value_digest == value:
+        workspace.retire(record, happening.at, happening.time_us, events.WITHDRAWN)
+        workspace.records[id] = without(record, lost, unrecognised)._replace(
+            updated_at_us=happening.time_us, cause=events.WITHDRAWN, version=happening.at
+        )
+        return
+    workspace.contenders[id] = tuple(
+        without(row, lost, unrecognised)._replace(version=happening.at) if row.value_digest == value else row
+        for row in workspace.contending(id)
+    )
+
+
 def _remove(workspace: Workspace, record: Record, happening: Happening) -> None:
     reason = said(happening) if happening.event[0] == events.FORGOTTEN else ""
     workspace.retire(record, happening.at, happening.time_us, happening.event[0], reason)
@@ -325,6 +374,7 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.UNPINNED: _pinned,
     events.PRUNED: _pruned,
     events.FORGOTTEN: _forgotten,
+    events.WITHDRAWN: _withdrawn,
     events.REINFORCED: _reinforced,
     events.SET: _set,
     **TRUST_EVOLVERS,

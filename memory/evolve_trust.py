@@ -10,6 +10,7 @@ from .commands import stored_body
 from .decide_principals import grants_of
 from .errors import Bug
 from .grants import NO_GRANTS, is_administrator
+from .grounds import without
 from .happening import Happening, changing_row, present_row, said
 from .principals import ADMINISTRATORS, ENROLLED, REVOKED, ROTATED, Principal
 from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, PastVersion, Record
@@ -119,6 +120,7 @@ def _corrected(present: Record, happening: Happening, text: str) -> Record:
         doubted=False,
         corroborators=(),
         contradictors=(),
+        grounds=(),
         author=happening.author,
         updated_at_us=happening.time_us,
         last_seen_us=happening.time_us,
@@ -146,7 +148,7 @@ def _rejection_revoked(workspace: Workspace, happening: Happening) -> None:
 
 def _undone(workspace: Workspace, happening: Happening) -> None:
     """The row of before the last event returns, as a version of its own; what was first of all is removed."""
-    _, id, returns = happening.event
+    _, id, returns, *gone = happening.event
     present, last = workspace.record(id), workspace.last_past(id)
     if present is not None:
         workspace.retire(present, happening.at, happening.time_us, events.UNDONE, said(happening))
@@ -157,9 +159,9 @@ def _undone(workspace: Workspace, happening: Happening) -> None:
         return
     if last is None:
         raise Bug(f"the event at {happening.at} returns to what record {id.hex()} was, but it was nothing before")
-    former = last.record
+    former = without(last.record, *gone) if gone else last.record
     _recount(workspace, present, former, happening)
-    _set_ledgers(workspace, present, last)
+    _set_ledgers(workspace, present, last._replace(record=former))
     _swap_contenders(workspace, present, former)
     workspace.records[id] = former._replace(
         updated_at_us=happening.time_us, reason=said(happening), cause=happening.event[0], version=happening.at

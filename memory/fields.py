@@ -155,13 +155,13 @@ def check_id(id: object) -> None:
         raise Invalid("id", "is not a record id")
 
 
-def check_ids(ids: object) -> None:
-    """A bounded tuple of record ids."""
+def check_ids(ids: object, field: str = "ids", limit: int = limits.BATCH_IDS_LIMIT) -> None:
+    """A tuple of at most `limit` record ids."""
     if type(ids) is not tuple:
-        raise Invalid("ids", "is not a list of record ids")
+        raise Invalid(field, "is not a list of record ids")
     items = cast("tuple[object, ...]", ids)
-    if len(items) > limits.BATCH_IDS_LIMIT:
-        raise TooLarge("ids", len(items), limits.BATCH_IDS_LIMIT, "ids")
+    if len(items) > limit:
+        raise TooLarge(field, len(items), limit, "ids")
     for item in items:
         check_id(item)
 

@@ -31,5 +31,11 @@ def imported_belief(record: MemoryRecord, peer: str, scope: str | None = None) -
         provenance=(f"{IMPORTED}{peer.strip()}:{record.id}",),
         ttl_us=None,
         volatile=False,
-        ignored=tuple(name for name in said.ignored if name in EARNED),
+        ignored=_left_behind(said),
+        derived_from=(),
     )
+
+
+def _left_behind(said: WriteBody) -> tuple[str, ...]:
+    earned = tuple(name for name in said.ignored if name in EARNED)
+    return (*earned, "derived_from") if said.derived_from else earned

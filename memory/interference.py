@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import events, rules
 from .commands import MULTI_VALUED, WriteBody
 from .context import VOUCH, WRITE, Context, Digester
+from .derivation import NOTHING, Named, named_sources, resting_on
 from .events import Event, refused
 from .fields import EMPTY_JSON
+from .grounds import CORROBORATED_PPM, raises, room
 from .keys import is_own_record, is_reserved_key, make_key, normal_name, record_id, sentence_id, value_id
 from .lifecycle import INITIAL_CONFIDENCE_PPM, VOLATILE_US, is_expired
 from .limits import CONTENDERS_LIMIT
@@ -18,19 +20,22 @@ from .sources import RECALLED, Source, is_known, is_saturated, source_of, suppor
 from .state import State
 from .text import value_key
 
-CORROBORATED_PPM = 100_000
-
 _VALUE = b"value"
 
 
 class Claim(NamedTuple):
-    """A write with its identity worked out: the record it is about, its value, and who says so."""
+    """A write with its identity worked out: the record it is about, its value, and who says so.
+
+    `named` are the records that it rests on, if it names any. What is only derived is nobody's statement: it has no
+    principal, and its source does not count.
+    """
 
     id: bytes
     value: bytes
     source: Source
     body: WriteBody
     now_us: int
+    named: Named = NOTHING
 
     @property
     def expires_at_us(self) -> int | None:
@@ -41,6 +46,16 @@ class Claim(NamedTuple):
     def is_recalled(self) -> bool:
         """Whether it is this memory's own text coming back."""
         return self.body.source.startswith(RECALLED)
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether no independent source says it: it follows from other records, or is text that was recalled."""
+        return self.is_recalled or bool(self.body.derived_from and not self.named.episodes)
+
+    @property
+    def said_by(self) -> bytes | None:
+        """The source of the statement as its event has it; None where it is no independent one."""
+        return None if self.is_derived else self.source.digest
 
 
 def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context) -> Event:
@@ -53,7 +68,37 @@ def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: in
         return refused(rules.RESERVED_KEY)
     value = value_digest(body.text, context.digests)
     source = source_of(author, body.source, context.digests, body.vouched)
-    claim = Claim(_identity(state, body, value, source), value, source, body, now_us)
+    if body.derived_from:
+        return _decide_grounded(state, body, author, now_us, context, value, source)
+    claim = Claim(_identity(state, body, value, (source.digest,)), value, source, body, now_us)
+    return _barred(state, claim) or _met(state, claim)
+
+
+def _decide_grounded(
+    state: State,
+    body: WriteBody,
+    author: bytes | None,
+    now_us: int,
+    context: Context,
+    value: bytes,
+    source: Source,
+) -> Event:
+    """The event of a write that names what it rests on: those records are its sources, and must be there."""
+    named = named_sources(state, body.derived_from, author, now_us, context)
+    if named is None:
+        return refused(rules.SOURCE_GONE)
+    id = _identity(state, body, value, named.ids)
+    named = named.less([source for source in named.ids if state.retracted(id, value, source)])
+    if not named.ids:
+        return refused(rules.FORGOTTEN_SOURCE, id)
+    resting = resting_on(state, id)
+    if resting is None:
+        return refused(rules.WITHDRAWN_FULL, id)
+    named = named.less(resting)
+    if not named.ids:
+        return refused(rules.CIRCULAR_SOURCE, id)
+    principal = source.principal if named.episodes else None
+    claim = Claim(id, value, Source(named.ids[0], principal), body, now_us, named)
     return _barred(state, claim) or _met(state, claim)
 
 
@@ -72,21 +117,21 @@ def is_multi_valued(state: State, predicate: str, scope: str) -> bool:
     )
 
 
-def _identity(state: State, body: WriteBody, value: bytes, source: Source) -> bytes:
+def _identity(state: State, body: WriteBody, value: bytes, sources: tuple[bytes, ...]) -> bytes:
     if not body.subject:
         return sentence_id(body.scope, value)
     key = make_key(body.subject, body.predicate, body.scope)
     single = record_id(key)
     if state.setting(MULTI_VALUED) is None or not is_multi_valued(state, normal_name(body.predicate), body.scope):
         return single
-    return single if _is_known_under(state, single, value, source) else value_id(key, value)
+    return single if _is_known_under(state, single, value, sources) else value_id(key, value)
 
 
-def _is_known_under(state: State, id: bytes, value: bytes, source: Source) -> bool:
+def _is_known_under(state: State, id: bytes, value: bytes, sources: tuple[bytes, ...]) -> bool:
     """Whether the id of before the predicate was declared multi-valued holds this value, or bars it."""
     present = state.record(id)
     holds = present is not None and present.value_digest == value
-    return holds or state.rejected(id, value) or state.retracted(id, value, source.digest)
+    return holds or state.rejected(id, value) or any(state.retracted(id, value, source) for source in sources)
 
 
 def _barred(state: State, claim: Claim) -> Event | None:
@@ -117,10 +162,38 @@ def _met(state: State, claim: Claim) -> Event:
 def _new_value(code: str, claim: Claim) -> Event:
     body = claim.body
     volatile_until_us = claim.now_us + VOLATILE_US if body.volatile else None
-    return [
+    event: Event = [
         code, claim.id, list(body.ignored), claim.value, claim.source.digest, claim.source.principal, body.kind,
         INITIAL_CONFIDENCE_PPM, claim.expires_at_us, volatile_until_us, body.valid_from_us, body.valid_to_us,
     ]  # fmt: skip
+    if claim.named is not NOTHING:
+        support = _voices(claim, claim.named)
+        event[4] = claim.said_by
+        event[7] += CORROBORATED_PPM * raises(support)
+        event += [support, *map(list, claim.named)]
+    return event
+
+
+def _voices(claim: Claim, named: Named) -> int:
+    """How many independent sources speak when a claim is taken from those records: a principal is always one."""
+    return len(named.episodes) if claim.source.principal is None else min(1, len(named.episodes))
+
+
+def _adds(row: Record, claim: Claim) -> tuple[int, Named]:
+    """What a claim does for a row of its value: by how much its support rises, and what it comes to rest on too."""
+    if claim.is_recalled or is_saturated(row):
+        return 0, NOTHING
+    if claim.named is NOTHING:
+        return int(not is_known(row, claim.source)), NOTHING
+    named = claim.named.less(_known_grounds(row, claim.source.principal)).first(room(row))
+    return _voices(claim, named) if not supports(row, claim.source) else 0, named
+
+
+def _known_grounds(row: Record, principal: bytes | None) -> set[bytes]:
+    """The records that the row rests on already, as far as that author is concerned. To an anonymous one, all."""
+    if principal is None:
+        return {*row.sources}
+    return {id for id, speaker in row.grounds if speaker in (principal, None)}
 
 
 def _same_value(present: Record, claim: Claim) -> Event:
@@ -129,14 +202,33 @@ def _same_value(present: Record, claim: Claim) -> Event:
     ends = _longer(present.expires_at_us, claim.expires_at_us) if may_amend else present.expires_at_us
     interval = _interval(present, claim.body) if amends else (present.valid_from_us, present.valid_to_us)
     ignored = list(claim.body.ignored)
-    if claim.is_recalled or is_known(present, claim.source) or is_saturated(present):
-        source = None if claim.is_recalled else claim.source.digest
-        return [events.REPEATED, present.id, ignored, source, ends, *interval, amends]
-    confidence = min(PPM, present.confidence_ppm + CORROBORATED_PPM)
+    counts, named = _adds(present, claim)
+    if not counts:
+        event = [events.REPEATED, present.id, ignored, _repeated_source(present, claim), ends, *interval, amends]
+        return event + _repeated_grounds(present, claim, named)
     return [
         events.CORROBORATED, present.id, ignored, claim.source.digest, claim.source.principal,
-        confidence, present.support + 1, ends, *interval, amends,
+        _raised(present, counts), present.support + counts, ends, *interval, amends,
+        *(map(list, named) if named.ids else ()),
     ]  # fmt: skip
+
+
+def _raised(row: Record, counts: int) -> int:
+    return min(PPM, row.confidence_ppm + CORROBORATED_PPM * (raises(row.support + counts) - raises(row.support)))
+
+
+def _repeated_source(present: Record, claim: Claim) -> bytes | None:
+    """The source that a repetition adds; none where the row can take up no further record to rest on."""
+    return None if claim.named is not NOTHING and is_saturated(present) else claim.said_by
+
+
+def _repeated_grounds(present: Record, claim: Claim, named: Named) -> list[Any]:
+    """What a repetition says of grounds: those it adds, or that somebody with grounds has said it apart from them."""
+    principal = claim.source.principal
+    apart = principal is not None and any(speaker == principal for _, speaker in present.grounds)
+    if named.ids or (apart and claim.named is NOTHING and not claim.is_recalled):
+        return [principal, *map(list, named)]
+    return []
 
 
 def _says_more(present: Record, body: WriteBody) -> bool:
@@ -165,10 +257,12 @@ def _contend(state: State, claim: Claim) -> Event:
     if rival is None and len(contenders) >= CONTENDERS_LIMIT:
         return refused(rules.CONTENDERS_FULL, claim.id)
     event = _new_value(events.CONFLICTED, claim)
-    if rival is None:
-        event.insert(8, 1)
-        return event
-    counts = not (is_known(rival, claim.source) or is_saturated(rival))
-    event[7] = min(PPM, rival.confidence_ppm + CORROBORATED_PPM * counts)
-    event.insert(8, rival.support + counts)
+    support, named = 1, claim.named
+    if named is not NOTHING:
+        support, event[12:] = event[12], event[13:]
+    if rival is not None:
+        counts, named = _adds(rival, claim)
+        event[4], event[7] = _repeated_source(rival, claim), _raised(rival, counts)
+        support, event[12:] = rival.support + counts, map(list, named) if named.ids else ()
+    event.insert(8, support)
     return event

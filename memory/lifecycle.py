@@ -59,7 +59,7 @@ class Weighed(Protocol):
 def half_life_us(record: Weighed, half_life_us: int = HALF_LIFE_US) -> float:
     """The record's own half-life: stretched, up to 6 times, by support and by confidence above the initial."""
     belief = max(0, record.confidence_ppm - INITIAL_CONFIDENCE_PPM) / PPM
-    stretch = 1.0 + STRETCH_PER_SUPPORT * (record.support - 1) + STRETCH_PER_CONFIDENCE * belief
+    stretch = 1.0 + STRETCH_PER_SUPPORT * max(0, record.support - 1) + STRETCH_PER_CONFIDENCE * belief
     return half_life_us * min(STRETCH_LIMIT, stretch)
 
 

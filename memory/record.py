@@ -6,7 +6,7 @@ tuple in a fixed field order, so that its canonical bytes, and with them its dig
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 PPM: Final = 1_000_000
 
@@ -15,6 +15,9 @@ VERIFIED: Final = "verified"
 REJECTED: Final = "rejected"
 
 ANY_SOURCE: Final = bytes(16)
+EPISODE: Final = "episode"
+
+Ground: TypeAlias = "tuple[bytes, bytes | None]"
 
 
 class Version(NamedTuple):
@@ -40,6 +43,10 @@ class Record(NamedTuple):
     an enrolled one, by digest one that was vouched for. Once a reviewer has `doubted` it, however many do not verify
     it. `corroborators` and `contradictors` are who has used that verb on it (the latter with the evidence, 32 bytes).
     `author` is the hex key of who wrote the value, empty for an anonymous writer.
+
+    `grounds` are `(id, speaker)`: a record that the value rests on, whose id is a source as well, and who took it from
+    there: None where it was derived (no support at all), a principal, or empty bytes for an anonymous author, where an
+    episode states it. With an empty id that principal has said so apart from any such record.
 
     `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open
     end. `cause` names the event that made this version.
@@ -68,6 +75,7 @@ class Record(NamedTuple):
     doubted: bool
     corroborators: tuple[bytes, ...]
     contradictors: tuple[bytes, ...]
+    grounds: tuple[Ground, ...]
     author: str
     created_at_us: int
     updated_at_us: int
@@ -89,6 +97,11 @@ class Record(NamedTuple):
         if self.volatile_until_us is None:
             return self.expires_at_us
         return min(self.expires_at_us, self.volatile_until_us)
+
+    @property
+    def derived_from(self) -> tuple[bytes, ...]:
+        """The records that the value rests on, in the order in which they were named."""
+        return tuple(dict.fromkeys(id for id, _ in self.grounds if id))
 
 
 TEXT_FIELDS: Final = ("subject", "predicate", "scope", "text", "metadata", "detail", "source", "provenance", "reason")

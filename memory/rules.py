@@ -7,6 +7,10 @@ from typing import Final
 REJECTED_VALUE: Final = "rejected_value"
 FORGOTTEN_SOURCE: Final = "forgotten_source"
 RECALLED_TEXT: Final = "recalled_text"
+SOURCE_GONE: Final = "source_gone"
+CIRCULAR_SOURCE: Final = "circular_source"
+WITHDRAWN_FULL: Final = "withdrawn_full"
+VERIFIED_FALLS: Final = "verified_falls"
 RESERVED_KEY: Final = "reserved_key"
 OTHER_KIND: Final = "other_kind"
 CONTENDERS_FULL: Final = "contenders_full"
@@ -48,6 +52,10 @@ REASONS: Final = {
     REJECTED_VALUE: "this value was rejected for this key; only a reviewer can revoke that",
     FORGOTTEN_SOURCE: "this value of this source was forgotten for this key; an independent source may assert it",
     RECALLED_TEXT: "text that came out of this memory is no evidence for anything new",
+    SOURCE_GONE: "a record that this rests on is not held, has expired, was rejected, or is not the author's to read",
+    CIRCULAR_SOURCE: "all that this was derived from rests on the record itself",
+    WITHDRAWN_FULL: "too many records rest on this one; forget some of those first",
+    VERIFIED_FALLS: "a verified record rests on this one alone; one of its supporters or a reviewer has to forget it",
     RESERVED_KEY: "this predicate or scope is kept for the product's own records",
     OTHER_KIND: "the key is held by a record of another kind",
     CONTENDERS_FULL: "too many values wait beside the verified one; a reviewer has to decide first",

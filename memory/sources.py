@@ -12,6 +12,8 @@ from .record import VERIFIED, Record
 
 RECALLED: Final = "recall:"  # a source of this form is this memory itself, talking back
 
+KEY_BYTES: Final = 32
+
 _AUTHOR: Final = b"author"
 _EPISODE: Final = b"episode"
 _VOUCHED: Final = b"vouched"
@@ -47,6 +49,11 @@ def vouched_digest(digests: Digester, vouched: str) -> bytes:
     """What stands for somebody who was vouched for: the holder of a key as that key's holder, others by their name."""
     key = vouched_key(vouched)
     return digests.digest(_VOUCHED, vouched.encode()) if key is None else _author_digest(digests, key)
+
+
+def speaker_digest(digests: Digester, speaker: bytes) -> bytes:
+    """What stands among principals for one of the authenticated: they are named by key, or by that digest itself."""
+    return _author_digest(digests, speaker) if len(speaker) == KEY_BYTES else speaker
 
 
 @lru_cache(maxsize=1024)

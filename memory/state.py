@@ -63,6 +63,10 @@ class State(Protocol):
         """The newest past version under that id: what the last event replaced or removed."""
         ...
 
+    def derived(self, source: bytes) -> tuple[bytes, ...]:
+        """The ids, in their order, under which a value that is held or contends rests on that record."""
+        ...
+
     def principal(self, key: bytes) -> Principal | None:
         """What is known of the holder of that public key, or None when nothing is."""
         ...
@@ -157,6 +161,14 @@ class Workspace:
         own = (past for past in reversed(self.versions) if past.record.id == id)
         return next(own, None) or self.base.last_past(id)
 
+    def derived(self, source: bytes) -> tuple[bytes, ...]:
+        """See `State.derived`."""
+        found = set(self.base.derived(source))
+        changed = {id for id, record in self.records.items() if id in found or (record is not None and record.grounds)}
+        for id in changed.union(self.contenders):
+            (found.add if source in resting_under(self, id) else found.discard)(id)
+        return tuple(sorted(found))
+
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
         return self.principals.get(key) or self.base.principal(key)
@@ -205,6 +217,7 @@ class MemoryState:
         self.settings: dict[str, SettingValue] = {}
         self.principals: dict[bytes, Principal] = {}
         self.receipts: dict[bytes, bytes] = {}
+        self.dependants: dict[bytes, set[bytes]] = {}
         self._window = Window()
         self._time_us = 0
         self._buckets = [0] * digest.BUCKETS
@@ -233,6 +246,10 @@ class MemoryState:
         """See `State.last_past`."""
         versions = self.versions.get(id)
         return versions[-1] if versions else None
+
+    def derived(self, source: bytes) -> tuple[bytes, ...]:
+        """See `State.derived`."""
+        return tuple(sorted(self.dependants.get(source, ())))
 
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
@@ -268,6 +285,9 @@ class MemoryState:
 
     def apply(self, workspace: Workspace) -> None:
         """Take over what a workspace on this state has changed."""
+        for id in workspace.records.keys() | workspace.contenders.keys():
+            before, after = resting_under(self, id), resting_under(workspace, id)
+            self._rest(id, before, after)
         for id, record in workspace.records.items():
             self._hold(id, record)
         for id, contenders in workspace.contenders.items():
@@ -309,6 +329,12 @@ class MemoryState:
         rest = (outcomes, sorted(self.settings.items()), self._window, self._time_us)
         return sha256(b"".join(self.buckets()) + digest.row_bytes(rest)).digest()
 
+    def _rest(self, id: bytes, before: set[bytes], after: set[bytes]) -> None:
+        for source in after - before:
+            self.dependants.setdefault(source, set()).add(id)
+        for source in before - after:
+            self.dependants[source].discard(id)
+
     def _hold(self, id: bytes, record: Record | None) -> None:
         old = self.records.pop(id, None)
         if old is not None:
@@ -331,6 +357,13 @@ class MemoryState:
             first = first_id(window.start_us)
             self.outcomes = {id: outcome for id, outcome in self.outcomes.items() if id >= first}
         self._window = window
+
+
+def resting_under(state: State, id: bytes) -> set[bytes]:
+    """The records on which the values that are held or contend under that id rest."""
+    record = state.record(id)
+    rows = state.contending(id) if record is None else (record, *state.contending(id))
+    return {source for row in rows for source, _ in row.grounds if source}
 
 
 def _witnesses(versions: Iterable[PastVersion], id: bytes) -> Iterator[Witness]:

@@ -143,6 +143,7 @@ class MemoryRecord(BaseModel):
 
     Trust, confidence, strength, support, author, id and key are never taken from a caller: what a write carries of them
     is ignored and named in `ignored` of its answer. Times are aware datetimes; `ttl_s` counts from the write.
+    `derived_from` names records by id: what follows from them falls with the last of them, unless somebody has said it.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -157,6 +158,7 @@ class MemoryRecord(BaseModel):
     detail: dict[str, Any] = Field(default_factory=dict)
     source: str = ""
     provenance: list[str] = Field(default_factory=list)
+    derived_from: list[str] = Field(default_factory=list)
     valid_from: AwareDatetime | None = Field(default=None, validation_alias=AliasChoices("valid_from", "ts"))
     valid_to: AwareDatetime | None = None
     ttl_s: float | None = None
@@ -200,6 +202,7 @@ class MemoryRecord(BaseModel):
             "detail": _json_object(record.detail),
             "source": record.source,
             "provenance": list(record.provenance),
+            "derived_from": [id.hex() for id in record.derived_from] if record.grounds else [],
             "valid_from": optional_datetime(record.valid_from_us),
             "valid_to": optional_datetime(record.valid_to_us),
             "ttl_s": None,
@@ -246,6 +249,7 @@ class MemoryRecord(BaseModel):
             ttl_us=duration_us("ttl_s", self.ttl_s),
             volatile=self.volatile,
             ignored=self._ignored(),
+            derived_from=tuple(map(_source_id, self.derived_from)) if self.derived_from else (),
         )
 
     def _ignored(self) -> tuple[str, ...]:
@@ -259,6 +263,13 @@ class MemoryRecord(BaseModel):
     def _is_default(self, name: str) -> bool:
         field = type(self).model_fields[name]
         return getattr(self, name) == field.get_default(call_default_factory=True)
+
+
+def _source_id(id: str) -> bytes:
+    try:
+        return bytes.fromhex(id)
+    except (ValueError, TypeError):
+        raise Invalid("derived_from", f"{id!r} is not the id of a record") from None
 
 
 def _built(model: type[Model], fields: dict[str, Any], names: set[str]) -> Model:

@@ -20,7 +20,7 @@ from ..memory.digest import (
     retraction_digest,
 )
 from ..memory.record import VERIFIED, PastVersion, Record
-from ..memory.state import Workspace
+from ..memory.state import Workspace, resting_under
 from ..memory.window import first_id
 from . import schema
 from .fulltext import WordChanges
@@ -47,8 +47,10 @@ class Fold:
         self._contents: list[Row] = []
         self._dropped: list[Row] = []
         self._words = WordChanges()
+        self._regrounded: set[bytes] = set()
         self.present: dict[bytes, Held] = {}
         self.gone: list[bytes] = []
+        self.grounded = False
         self.buckets = state.bucket_digests()
 
     def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
@@ -65,6 +67,7 @@ class Fold:
         self._write_pasts(connection)
         self._write_contenders(connection)
         self._write_ledgers(connection)
+        self._write_derivations(connection)
         self._write_principals(connection)
         self._write_commands(connection)
         write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
@@ -87,6 +90,8 @@ class Fold:
     def _take_out(self, held: Held) -> None:
         self._change(held.record.id, held.digest)
         self._dropped.append((held.number,))
+        if held.record.grounds:
+            self._regrounded.add(held.record.id)
         self._scopes.count(held.record.scope, -1)
         self._unsay(held)
 
@@ -106,12 +111,16 @@ class Fold:
             self._scopes.count(before.record.scope, -1)
         searchable = is_searchable(record)
         self._change(record.id, before.digest)
+        if before.record.grounds:
+            self._regrounded.add(record.id)
         self._put_in(before.number, record, scope, searchable)
         self._say_again(before, record, scope, searchable)
 
     def _put_in(self, number: int, record: Record, scope: int, searchable: bool) -> None:
         id = record.id
         digest, body = stored(record)
+        if record.grounds:
+            self._regrounded.add(id)
         self._records.append(facets(number, record, scope, searchable))
         self._contents.append((number, digest, body))
         self._change(id, digest)
@@ -180,6 +189,18 @@ class Fold:
             self._change(row[0], retraction_digest(*row))
         write_rows(connection, schema.PUT_RETRACTION, [row for row in moved if retractions[row]])
         write_rows(connection, schema.DROP_RETRACTION, [row for row in moved if not retractions[row]])
+
+    def _write_derivations(self, connection: sqlite3.Connection) -> None:
+        """What rests on what, looked up from the other end: it follows from the rows, and has no digest of its own."""
+        added: list[Row] = []
+        dropped: list[Row] = []
+        for id in self._regrounded.union(self._workspace.contenders):
+            before, after = resting_under(self._state, id), resting_under(self._workspace, id)
+            added += [(source, id) for source in after - before]
+            dropped += [(source, id) for source in before - after]
+        write_rows(connection, schema.DROP_DERIVATION, sorted(dropped))
+        write_rows(connection, schema.PUT_DERIVATION, sorted(added))
+        self.grounded = bool(added)
 
     def _write_principals(self, connection: sqlite3.Connection) -> None:
         for key, principal in self._workspace.principals.items():

@@ -126,7 +126,7 @@ class Projection:
                     connection.execute("ROLLBACK")
                 self._begin()
                 raise error
-        self._state.advance(standing, fold.buckets, fold.present, fold.gone, workspace)
+        self._state.advance(standing, fold.buckets, fold.present, fold.gone, fold.grounded, workspace)
         self._bound_journal()
 
     def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:

@@ -406,6 +406,7 @@ WHERE record.id > ? AND {conditions} ORDER BY record.id LIMIT ?
 _FADING: Final = """
 SELECT content.body FROM record JOIN content ON content.number = record.number
 WHERE NOT record.pinned AND (record.expiry_us <= ? OR record.support < ? AND record.confidence_ppm < ?)
+    AND NOT EXISTS (SELECT 1 FROM derivation WHERE derivation.source = record.id)
 ORDER BY record.number
 """
 

@@ -34,7 +34,7 @@ from sqlalchemy.sql import ClauseElement
 from ..memory.events import SUPERSEDED
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -132,6 +132,13 @@ retraction = Table(
     Column("id", LargeBinary, primary_key=True),
     Column("value_digest", LargeBinary, primary_key=True),
     Column("source_digest", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+derivation = Table(
+    "derivation", metadata,
+    Column("source", LargeBinary, primary_key=True),
+    Column("id", LargeBinary, primary_key=True),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -318,6 +325,10 @@ GET_RETRACTION: Final = _text(
         or_(retraction.c.source_digest == bindparam("any"), retraction.c.source_digest == bindparam("source_digest")),
     )
 )
+
+PUT_DERIVATION: Final = _put(derivation)
+DROP_DERIVATION: Final = _drop(derivation, "source", "id")
+GET_DERIVED: Final = _text(select(derivation.c.id).where(derivation.c.source == bindparam("source")))
 
 PUT_PRINCIPAL: Final = _put(principal)
 GET_PRINCIPAL: Final = _text(select(principal.c.body).where(principal.c.key == bindparam("key")))

@@ -83,6 +83,10 @@ class StoredState:
         row = self._row(schema.GET_LAST_PAST, id)
         return past_of(row[0]) if row else None
 
+    def derived(self, source: bytes) -> tuple[bytes, ...]:
+        """See `State.derived`."""
+        return tuple(id for (id,) in self._connection.execute(schema.GET_DERIVED, (source,)).fetchall())
+
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
         row = self._row(schema.GET_PRINCIPAL, key)
@@ -152,6 +156,7 @@ class HotState(StoredState):
         self._buckets = super().bucket_digests()
         self._any_rejection = self._row("SELECT 1 FROM rejection LIMIT 1") is not None
         self._any_retraction = self._row("SELECT 1 FROM retraction LIMIT 1") is not None
+        self._any_derivation = self._row("SELECT 1 FROM derivation LIMIT 1") is not None
         self._contended = {id for (id,) in connection.execute(schema.GET_CONTENDED)}
         self._settings: dict[str, SettingValue | None] = {}
         self._principals: dict[bytes, Principal | None] = {}
@@ -207,6 +212,10 @@ class HotState(StoredState):
         """See `State.holds_retraction`."""
         return self._any_retraction and super().holds_retraction(id, value_digest, source_digest)
 
+    def derived(self, source: bytes) -> tuple[bytes, ...]:
+        """See `State.derived`."""
+        return super().derived(source) if self._any_derivation else ()
+
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
         if key not in self._principals:
@@ -227,15 +236,20 @@ class HotState(StoredState):
         buckets: list[bytes],
         present: Mapping[bytes, Held],
         gone: Collection[bytes],
+        grounded: bool,
         workspace: Workspace,
     ) -> None:
-        """The batch that leads there is committed: `present` are the rows that it wrote, `gone` those it took away."""
+        """The batch that leads there is committed: `present` are the rows that it wrote, `gone` those it took away.
+
+        `grounded` says whether any of them came to rest on another.
+        """
         self._standing = standing
         self._buckets = buckets
         self._records.put(present)
         self._put_commands(workspace.outcomes)
         self._any_rejection |= bool(workspace.rejections)
         self._any_retraction |= bool(workspace.retractions)
+        self._any_derivation |= grounded
         for id, contenders in workspace.contenders.items():
             (self._contended.add if contenders else self._contended.discard)(id)
         self._principals.update(workspace.principals)

@@ -201,6 +201,56 @@ class ContractOfMemory:
         assert unguarded.undo(written.id, written.version, reason="a slip") is None
         assert unguarded.get(written.id) is None
 
+    # --- what rests on what -------------------------------------------------------------------------------------------
+
+    def test_what_is_derived_falls_with_what_it_rests_on(self, unguarded: BlockingMemory) -> None:
+        """From every read, in the same event; what rests on something else stays and no longer names it."""
+        premise, other = (
+            unguarded.write(fact("premise", "it rains")),
+            unguarded.write(fact("other premise", "it pours")),
+        )
+        alone = unguarded.write(fact("alone", "umbrella", derived_from=[premise.id]))
+        both = unguarded.write(fact("both", "raincoat", derived_from=[premise.id, other.id]))
+        assert (alone.derived_from, alone.support_count, alone.trust) == ([premise.id], 0, Trust.CANDIDATE)
+        assert [hit.id for hit in unguarded.recall("umbrella", scope=HERE)] == [alone.id]
+        done = unguarded.forget(premise.id)
+        assert unguarded.get_many([premise.id, alone.id]) == [None, None]
+        assert unguarded.recall("umbrella", scope=HERE) == []
+        [item] = unguarded.history(alone.id)
+        assert item.ended_by == "forgotten" and premise.id in item.ended_reason
+        left = unguarded.get(both.id)
+        assert left is not None and left.derived_from == [other.id]
+        refuses(unguarded, rules.SOURCE_GONE, lambda: unguarded.write(fact("late", derived_from=[premise.id])), both.id)
+        for id in (premise.id, alone.id):
+            assert unguarded.undo(id, done.event, reason="the wrong one") is not None
+        assert [hit.id for hit in unguarded.recall("umbrella", scope=HERE)] == [alone.id]
+
+    def test_deriving_is_not_stating(self, unguarded: BlockingMemory) -> None:
+        """It supports nothing, neither what it repeats nor what it rests on; an independent source does."""
+        first, second = (unguarded.write(fact(f"sign {number}", "smoke")) for number in range(2))
+        stated = unguarded.write(fact("cause", "fire", source="doc:1"))
+        again = unguarded.write(fact("cause", "FIRE", derived_from=[first.id, second.id]))
+        assert (again.outcome, again.support_count, again.epistemic_confidence) == ("repeated", 1, 0.5)
+        circle = fact("sign 0", "smoke", derived_from=[stated.id])
+        refuses(unguarded, rules.CIRCULAR_SOURCE, lambda: unguarded.write(circle), first.id)
+        assert unguarded.write(fact("cause", "fire", source="doc:2")).support_count == 2
+
+    def test_what_rests_on_a_rejected_record_is_recalled_no_more(self, unguarded: BlockingMemory) -> None:
+        """A premise that turns out wrong takes its consequences along."""
+        premise = unguarded.write(fact("verdict", "safe"))
+        rule = unguarded.write(fact("rule", "ladder", derived_from=[premise.id]))
+        assert [hit.id for hit in unguarded.recall("ladder", scope=HERE)] == [rule.id]
+        unguarded.reject(premise.id, reason="refuted")
+        assert unguarded.recall("ladder", scope=HERE) == []
+
+    def test_nothing_is_derived_from_what_may_not_be_read(self, guarded: Guarded) -> None:
+        """It is as if it were not there; who may read it may rest something on it."""
+        secret = guarded.alice.write(fact("hidden premise", scope=ELSEWHERE))
+        for source in (secret.id, "0" * 32):
+            refused = fact("leak", derived_from=[source])
+            refuses(guarded.bob, rules.SOURCE_GONE, lambda refused=refused: guarded.bob.write(refused))
+        assert guarded.alice.write(fact("leak", derived_from=[secret.id])).derived_from == [secret.id]
+
     # --- receipts -----------------------------------------------------------------------------------------------------
 
     def test_the_stores_own_runner_attests(self, unguarded: BlockingMemory, runner: Runner) -> None:

@@ -148,7 +148,7 @@ def record_of(content: bytes) -> Record:
     times = {name: TIME_US for name in Record._fields if name.endswith("_us")}
     absent = dict.fromkeys(("valid_from_us", "valid_to_us", "expires_at_us", "volatile_until_us"))
     lists = dict.fromkeys(
-        ("provenance", "sources", "principals", "authenticated", "corroborators", "contradictors"), ()
+        ("provenance", "sources", "principals", "authenticated", "corroborators", "contradictors", "grounds"), ()
     )
     return Record(
         **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), value_digest=bytes(16),

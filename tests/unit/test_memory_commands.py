@@ -62,6 +62,7 @@ bodies = st.builds(
     st.none() | st.integers(1, 5),
     st.booleans(),
     vouched=names | st.just(""),
+    derived_from=st.lists(st.binary(min_size=16, max_size=16), max_size=3).map(tuple),
 )
 
 

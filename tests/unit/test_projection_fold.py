@@ -59,6 +59,7 @@ def eventful() -> World:
         )[round % 12]
         world.say(opinion, (c.WRITE, c.WriteBody("fact", "", "", "global", f"a sentence, {round % 5}")), author=BOB)
     contended(world)
+    derived(world)
     world.pass_time(2 * DAY_US)
     ids = tuple(world.memory.records)
     world.say((c.PRUNE, c.PruneBody(world.now_us, HALF_LIFE_US, ids)), author=ALICE)
@@ -95,6 +96,20 @@ def contended(world: World) -> None:
     rejected = world.write("wrong", "disputed", "was", "team:x", author=ALICE)
     world.say((c.DEMOTE, c.DemoteBody(rejected, "rejected", "wrong")), author=BOB)
     world.write("wrong", "disputed", "was", "team:x", author=CAROL)
+
+
+def derived(world: World) -> None:
+    """Records that rest on others, of which some are taken away; what still rests on something stays."""
+    first, second = (world.write(f"premise {number}", f"premise {number}", "is", "team:y") for number in range(2))
+    both = world.write("follows", "conclusion", "is", "team:y", derived_from=(first, second))
+    world.write("follows too", "conclusion of a conclusion", "is", "team:y", derived_from=(both,))
+    world.say((c.PROMOTE, c.PromoteBody(fact_id("disputed 2", "is", "team:x"), "seen")), author=ALICE)
+    world.write("a derived value", "disputed 2", "is", "team:x", derived_from=(first,))
+    world.write("another derived value", "disputed 2", "is", "team:x", derived_from=(first, second))
+    world.say((c.FORGET, c.ForgetBody(first, "please")), author=ALICE)
+    third = world.write("premise 2", "premise 2", "is", "team:y")
+    world.write("follows", "conclusion", "is", "team:y", derived_from=(third,))
+    world.say((t.REJECT, t.ReviewBody(second, b"", "wrong")), author=ALICE)
 
 
 def attested(world: World) -> None:
@@ -356,6 +371,8 @@ def test_the_writers_own_state_answers_the_rules(fold: Folder) -> None:
         assert state.contending(id) == memory.contending(id)
     assert all(state.rejected(*row) for row in memory.rejections)
     assert all(state.retracted(*row) for row in memory.retractions)
+    for id in [*memory.records, *memory.dependants]:
+        assert state.derived(id) == memory.derived(id)
     assert all(state.principal(key) == principal for key, principal in memory.principals.items())
     assert state.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
     assert (state.window(), state.time_us()) == (memory.window(), memory.time_us())

@@ -25,6 +25,9 @@ def file(tmp_path: Path) -> Path:
     world.write("contending", "s2", "is", "user:2", author=BOB)
     world.say((c.DEMOTE, c.DemoteBody(fact_id("s3", "is", "user:0"), "rejected", "wrong")))
     world.say((c.FORGET, c.ForgetBody(fact_id("s4", "is", "user:1"))))
+    sources = (fact_id("s5", "is", "user:2"), fact_id("s6", "is", "user:0"))
+    world.write("follows", "s41", "is", "user:0", derived_from=sources)
+    world.write("contends", "s2", "is", "user:2", derived_from=sources)
     path = tmp_path / "projection.db"
     with Folder() as fold:
         fold(world.entries, 7, 7, 7, path=path)
@@ -70,7 +73,12 @@ def test_an_open_projection_can_be_checked(tmp_path: Path) -> None:
         ("DELETE FROM record WHERE number = 9", {"content", "words", "state", "scope", "bucket"}),
         ("UPDATE past SET body = replace(body, 'value', 'worth')", {"past"}),
         ("DELETE FROM past", {"bucket"}),
-        ("DELETE FROM contender", {"bucket"}),
+        ("DELETE FROM contender", {"bucket", "derivation"}),
+        ("DELETE FROM derivation", {"derivation"}),
+        (
+            "UPDATE derivation SET source = zeroblob(16) WHERE source = (SELECT min(source) FROM derivation)",
+            {"derivation"},
+        ),
         ("DELETE FROM rejection", {"bucket"}),
         ("DELETE FROM retraction", {"bucket"}),
         ("UPDATE bucket SET digests = zeroblob(512)", {"bucket"}),
