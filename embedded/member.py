@@ -19,11 +19,11 @@ from ..memory.errors import Invalid, Unavailable
 from ..node import calls
 from ..node.identity import DirectoryInUse, StartRefused
 from ..node.inprocess import InProcessNetwork
+from ..node.keeper import Keeper
 from ..node.runtime import Node
 from ..node.settings import MILLISECOND_US, SECOND_US, Settings, Timings
 from ..node.system import Clock, SystemClock, SystemEntropy
 from ..proto.generated import admin_pb2
-from .keeper import Keeper
 from .logs import join_logging
 from .places import make_folder
 from .route import NodeRoute

@@ -10,6 +10,10 @@ http = "127.0.0.1:7500"
 n1 = "127.0.0.1:7400"
 n2 = "127.0.0.1:7401"
 n3 = "127.0.0.1:7402"
+
+[lease]
+source = "etcd"
+endpoints = ["http://127.0.0.1:2379"]
 """
 
 from __future__ import annotations
@@ -18,10 +22,12 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
+from ..lease.etcd import EtcdLeaseStore, EtcdTls
+from ..lease.sources import LeaseSource, SqliteLeaseStore
 from .addresses import is_loopback, is_wildcard, split
 from .settings import Settings
 
@@ -46,6 +52,38 @@ class Tls(BaseModel):
     authority: Path
 
 
+class LeaseChoice(BaseModel):
+    """Who decides who may try to lead: the members themselves (`quorum`), or beside them an etcd or a SQLite file.
+
+    The epoch is granted by the members in any case. `endpoints` are the etcd's URLs, with `authority`, `certificate`
+    and `key` (PEM) where they begin with https; `path` is the SQLite file, for nodes of one machine.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["quorum", "etcd", "sqlite"] = "quorum"
+    endpoints: tuple[str, ...] = ()
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    path: Path | None = None
+
+    @model_validator(mode="after")
+    def _can_be_opened(self) -> LeaseChoice:
+        self.opened()
+        return self
+
+    def opened(self) -> LeaseSource | None:
+        """The source; None for the members alone."""
+        if self.source == "etcd":
+            return EtcdLeaseStore(self.endpoints, EtcdTls(self.authority, self.certificate, self.key))
+        if self.source == "sqlite":
+            if self.path is None:
+                raise ValueError("name the file of the SQLite lease store: lease.path")
+            return SqliteLeaseStore(self.path)
+        return None
+
+
 class Config(Settings):
     """`Settings` of the node, and how its process listens and logs."""
 
@@ -54,6 +92,7 @@ class Config(Settings):
     http: str = ""
     """Where to serve /livez, /readyz and /metrics; empty: nowhere."""
     tls: Tls | None = None
+    lease: LeaseChoice = LeaseChoice()
     log_level: str = "info"
     drain_s: float = 10.0
     """How long SIGTERM waits for a successor and for what is under way."""

@@ -104,8 +104,10 @@ class Process:
         self._reason = ""
         entropy = SystemEntropy()
         self._transport = GrpcTransport(channel_credentials(config.tls), entropy.random())
-        settings = Settings.model_validate(config.model_dump(include=set(Settings.model_fields)))
-        self._node = Node(settings, self._transport, SystemClock(), entropy, self._on_fatal)
+        source = config.lease.opened()
+        told = config.model_dump(include=set(Settings.model_fields)) | {"external_lease": source is not None}
+        settings = Settings.model_validate(told)
+        self._node = Node(settings, self._transport, SystemClock(), entropy, self._on_fatal, source)
         self._transport.attach(Identity(config.cluster, self._node.node_id))
         self._server = Server(
             self._node, config.cluster, config.bind, self._transport.heard, server_credentials(config.tls)

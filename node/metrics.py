@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -17,7 +17,12 @@ SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 class Metrics:
     """One node's counters and histograms, in a registry of its own (several nodes may share a process)."""
 
-    def __init__(self, status: Callable[[], NodeStatus], wal_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        status: Callable[[], NodeStatus],
+        wal_bytes: Callable[[], int],
+        lease_store_is_up: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.registry = CollectorRegistry()
         self.leader_changes = self._counter("leader_changes", "Times that another leader was seen.")
         self.signature_failures = self._counter("signature_failures", "Envelopes whose signature did not verify.")
@@ -37,6 +42,10 @@ class Metrics:
             registry=self.registry,
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
         )
+        lease_store = Gauge(
+            "veridical_lease_store_up", "0 while a lease store outside is silent.", registry=self.registry
+        )
+        lease_store.set_function(lambda: float(lease_store_is_up()))
         self.registry.register(_StatusCollector(status, wal_bytes))
 
     def exposition(self) -> bytes:

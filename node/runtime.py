@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from ..lease.sources import LeaseSource
 from ..log.configuration import Configuration
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
 from ..log.errors import LogError
@@ -27,6 +28,7 @@ from .engine import Engine, EnginePort
 from .founding import HELLO_TIMEOUT_US, Founded, Joined, Terms, place
 from .health import Health, HealthPort
 from .identity import DataDirectory, StartRefused
+from .keeper import LEASE_STORE, Keeper
 from .keyring import Keyring
 from .members import Members
 from .membership import Change
@@ -64,7 +66,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
 class Node:
     """One member of a cluster. All methods are called on the loop that `start` ran on.
 
-    `on_fatal` hears, once, why this process must end: a failed write, a broken invariant, a bug.
+    `on_fatal` hears, once, why this process must end: a failed write, a broken invariant, a bug. `source`, if any, says
+    who may try to lead; while it does not answer, writes are refused and reads go on.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Node:
         clock: Clock,
         entropy: Entropy,
         on_fatal: Callable[[str], None],
+        source: LeaseSource | None = None,
     ) -> None:
         self._settings = settings
         self._transport = transport
@@ -89,7 +93,8 @@ class Node:
         port = HealthPort(self._stuck_us, self._on_room, self._fatal)
         disk_timeout_us = settings.timings.disk_timeout_ms * MILLISECOND_US
         self._health = Health(settings.places, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
-        self.metrics = Metrics(self.status, lambda: self._health.wal_bytes)
+        self._keeper = None if source is None else self._kept(source)
+        self.metrics = Metrics(self.status, lambda: self._health.wal_bytes, self._lease_store_is_up)
         self._condition = "starting"
         self._dead = ""
         self._draining = False
@@ -105,11 +110,23 @@ class Node:
         self._transfers: list[asyncio.Future[str]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def _kept(self, source: LeaseSource) -> Keeper:
+        """The claim on a lease source outside, which this node takes to lead."""
+        ttl_us = self._settings.timings.lease_ttl_ms * MILLISECOND_US
+        return Keeper(
+            source, self._settings.cluster, self.node_id, ttl_us, self._clock, self.status, self.may_try
+        )  # fmt: skip
+
+    def _lease_store_is_up(self) -> bool:
+        return self._keeper is None or not self._keeper.is_down
+
     # --- life ---
 
     async def start(self) -> None:
         """Begin, in the background, to open the files and to found or rejoin; the node can be asked at once."""
         self._spawn(self._health.watch())
+        if self._keeper is not None:
+            self._spawn(self._keeper.keep())
         self._spawn(self._begin())
 
     async def stop(self) -> None:
@@ -118,6 +135,8 @@ class Node:
         self._condition, self._stopped = "stopped", True
         for task in self._tasks:
             task.cancel()
+        if self._keeper is not None:
+            await self._keeper.release()
         engine, opened = self._engine, await self._whatever_was_opened()
         self._lose("the node stops")
         ended = engine is None or await asyncio.to_thread(engine.stop, DEAD_WAIT_S if self._dead else STOP_WAIT_S)
@@ -432,6 +451,8 @@ class Node:
             await self._other_leader(role)
 
     async def _decided_here(self, engine: Engine, submission: Submission, path: _Path) -> SubmitResult:
+        if not self._lease_store_is_up():
+            raise Unavailable("the lease store does not answer", (LEASE_STORE,))
         proposal = await engine.verified(submission)
         waiting = engine.rounds.submit(proposal, submission.wait)
         try:

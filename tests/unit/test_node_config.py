@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from veridical.lease.etcd import EtcdLeaseStore
+from veridical.lease.sources import SqliteLeaseStore
 from veridical.node.addresses import is_loopback, is_wildcard, split
 from veridical.node.config import ConfigError, load
 from veridical.node.main import main
@@ -122,3 +124,21 @@ def test_addresses(address: str, loopback: bool, wildcard: bool):
     """A name that is not localhost may lead anywhere, and so counts as reachable."""
     assert split(address)[1] == 1
     assert (is_loopback(address), is_wildcard(address)) == (loopback, wildcard)
+
+
+def test_a_lease_store_outside_is_told_by_name(tmp_path: Path):
+    """Members alone by default; an etcd by its URLs, a file by its path, and a clear word for what is missing."""
+    told = {"name": "n1", "data": str(tmp_path)}
+    assert load(None, told, {}).lease.opened() is None
+    etcd = load(None, told | {"lease": {"source": "etcd", "endpoints": ["http://127.0.0.1:2379"]}}, {})
+    assert etcd.lease.opened() == EtcdLeaseStore(["http://127.0.0.1:2379"])
+    file = load(None, told | {"lease": {"source": "sqlite", "path": str(tmp_path / "lease.db")}}, {})
+    assert file.lease.opened() == SqliteLeaseStore(tmp_path / "lease.db")
+    for wrong, word in (
+        ({"source": "etcd"}, "name at least one endpoint"),
+        ({"source": "etcd", "endpoints": ["127.0.0.1"]}, "is not the URL of an etcd"),
+        ({"source": "sqlite"}, "lease.path"),
+        ({"source": "zookeeper"}, "'quorum', 'etcd' or 'sqlite'"),
+    ):
+        with pytest.raises(ConfigError, match=word):
+            load(None, told | {"lease": wrong}, {})

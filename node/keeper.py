@@ -14,8 +14,8 @@ import structlog
 
 from ..lease.sources import Claim, LeaseSource
 from ..memory.errors import Unavailable
-from ..node.ports import NodeStatus
-from ..node.system import Clock
+from .ports import NodeStatus
+from .system import Clock
 
 LEASE_STORE: Final = "lease store"
 SECOND_US: Final = 1_000_000
@@ -51,6 +51,11 @@ class Keeper:
         self._idle_since_us = clock.elapsed_us()
         self._asking: asyncio.Task[Claim | None] | None = None
         self._down = False
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the source did not answer when it was asked last."""
+        return self._down
 
     async def keep(self) -> None:
         """Until cancelled."""
