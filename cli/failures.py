@@ -7,8 +7,8 @@
     11  TooLarge                                30  a history is damaged, or not what its signatures say
     12  Refused: a rule stands against it       31  a log or projection cannot be used
     13  Conflict                                32  a node cannot start, or a key is unusable
-                                                40  a file cannot be read or written
-                                                70  Bug
+    24  Compacted: the log begins later         40  a file cannot be read or written
+    25  HistoryChanged: begin anew              70  Bug
 
 `status` alone answers with its own four: 0 healthy, 1 degraded, 2 no quorum, 3 cannot tell.
 """
@@ -33,6 +33,8 @@ _CODES: Final[dict[str, int]] = {
     "veridical.memory.errors:NotLeader": 21,
     "veridical.memory.errors:OutcomeUnknown": 22,
     "veridical.memory.errors:Unavailable": 23,
+    "veridical.memory.errors:Compacted": 24,
+    "veridical.memory.errors:HistoryChanged": 25,
     "veridical.memory.errors:Bug": 70,
     "veridical.log.errors:LogDamaged": DAMAGED,
     "veridical.log.errors:LogError": 31,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import audit, cluster, facts, importing, lattices, members, principals, reviewing, simulation, status
+from . import audit, cluster, facts, importing, lattices, members, principals, reviewing, simulation, status, watching
 from .failures import exit_code, sentence
 from .screen import complain
 
@@ -15,7 +15,8 @@ PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_op
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 no such record or not all of it, 2 wrong command line, 10 invalid, 11 too large, "
-    "12 refused, 13 conflict, 20 retry, 21 not the leader, 22 outcome unknown, 23 unavailable, 30 damaged, "
+    "12 refused, 13 conflict, 20 retry, 21 not the leader, 22 outcome unknown, 23 unavailable, 24 log begins later, "
+    "25 another history, 30 damaged, "
     "31 log or projection unusable, 32 node cannot start or key unusable, 40 file, 70 bug. "
     "`status` answers with its own four."
 )
@@ -63,6 +64,7 @@ def application() -> typer.Typer:
     verbs.add_typer(_member(), name="member", rich_help_panel="Clusters")
     for verb in (facts.remember, facts.get, facts.recall, facts.history, facts.forget):
         verbs.command(rich_help_panel="Memory")(verb)
+    verbs.command(rich_help_panel="Memory")(watching.watch)
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)
     verbs.add_typer(_principal(), name="principal", rich_help_panel="Trust")
     verbs.add_typer(_grant(), name="grant", rich_help_panel="Trust")

@@ -35,6 +35,11 @@ def say_json(value: Any) -> None:
     say(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
+def json_line(value: Any) -> str:
+    """A JSON value on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def plain(text: str) -> str:
     """Stored text on one line, without the control characters by which it could repaint somebody's terminal."""
     return canonical_text(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
@@ -14,6 +14,7 @@ from ..proto.generated import admin_pb2
 from .answers import Records
 from .blocking_oversight import BlockingOversightCalls
 from .blocking_trust import BlockingTrustCalls
+from .blocking_watch import BlockingChanges
 from .envelope import ID_ENTROPY_BYTES
 from .envelope import command_id as new_command_id
 from .loops import Interrupted
@@ -21,6 +22,7 @@ from .ports import Clock, Entropy
 from .requests import positive
 from .surface import HALF_LIFE_S, AsyncMemory
 from .system import SystemClock, SystemEntropy
+from .watching import ChangeStream, Place
 
 SECOND_US: Final = 1_000_000
 BACKSTOP_S: Final = 0.05
@@ -61,6 +63,7 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls):
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._seen = (0, 0)
+        self._closings = 0
 
     def __enter__(self) -> Self:
         return self
@@ -308,6 +311,25 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls):
     def status(self, *, timeout_s: float | None = None) -> dict[str, admin_pb2.StatusReply]:
         """See `AsyncMemory.status`."""
         return self._question(timeout_s, lambda memory, left: memory.status(timeout_s=left))
+
+    def watch(
+        self,
+        after: Place | None = None,
+        *,
+        scope: str | Sequence[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        follow: bool = True,
+        timeout_s: float | None = None,
+    ) -> BlockingChanges:
+        """See `AsyncMemory.watch`. It has begun when this returns: what is written afterwards will be told."""
+        kinds = kinds if kinds is None else [*kinds]
+        ids = ids if ids is None else [*ids]
+
+        def opened(memory: AsyncMemory, place: Place | None) -> ChangeStream:
+            return memory.watch(place, scope=scope, kinds=kinds, ids=ids, follow=follow, timeout_s=timeout_s)
+
+        return BlockingChanges(self._begin, lambda: self._closings, opened, after)
 
     # --- how ----------------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ class ConnectedMemory(BlockingMemory):
 
     def close(self) -> None:
         """Close all connections. A later call opens them anew."""
+        self._closings += 1
         self._loop.wind_down()
 
     def _begin(self, work: Work[Result]) -> Future[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, Self
 
 import grpc
@@ -16,6 +16,7 @@ from .answers import Answer
 from .asker import Asker
 from .directory import Directory
 from .envelope import Command
+from .listener import Listener
 from .ports import Clock, Entropy
 from .requests import endpoints_of
 from .submitter import Submitter
@@ -100,7 +101,9 @@ class _Parts:
     ) -> None:
         self.directory = Directory(endpoints, credentials)
         self._submitter = Submitter(self.directory, clock, entropy, wait)
-        self._asker = Asker(self.directory, Tickets(clock), entropy.random())
+        tickets = Tickets(clock)
+        self._asker = Asker(self.directory, tickets, entropy.random())
+        self._listener = Listener(self.directory, tickets)
 
     async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
         """See `Route`."""
@@ -111,6 +114,12 @@ class _Parts:
     ) -> memory_pb2.ReadReply:
         """See `Route`."""
         return await self._asker.ask(request, principal, deadline)
+
+    def watch(
+        self, request: memory_pb2.WatchRequest, principal: Principal | None
+    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+        """See `Watched`."""
+        return self._listener.watch(request, principal)
 
     async def close(self) -> None:
         """Break off what is under way, and close all connections."""

@@ -94,6 +94,11 @@ class Directory:
         return self._known.cluster_id
 
     @property
+    def is_known(self) -> bool:
+        """Whether the members are known, beside the endpoints that were given."""
+        return bool(self._known.advertised)
+
+    @property
     def leader(self) -> str | None:
         """The leader's endpoint, while one is known that has not failed since."""
         endpoint = self._known.endpoint(self._known.leader) if self._known.leader else None

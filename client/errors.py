@@ -10,7 +10,9 @@ import grpc.aio
 
 from ..memory.errors import (
     Bug,
+    Compacted,
     Conflict,
+    HistoryChanged,
     Invalid,
     NotLeader,
     OutcomeUnknown,
@@ -33,6 +35,8 @@ ERRORS: Final = {
     Failure.TOO_LARGE: TooLarge,
     Failure.CONFLICT: Conflict,
     Failure.UNAVAILABLE: Unavailable,
+    Failure.COMPACTED: Compacted,
+    Failure.HISTORY_CHANGED: HistoryChanged,
 }
 
 

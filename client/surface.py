@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -44,6 +44,7 @@ from .requests import (
 )
 from .system import SystemClock, SystemEntropy
 from .trust import TrustCalls
+from .watching import ChangeStream, Place, watch_request
 
 TIMEOUT_S: Final = 5.0
 PAGE_RECORDS: Final = 1_000
@@ -81,6 +82,12 @@ class Route(Protocol):
 
         Raises `Unavailable`, naming who was silent, and what a node says.
         """
+        ...
+
+    def watch(
+        self, request: memory_pb2.WatchRequest, principal: Principal | None
+    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+        """See `Watched.watch`."""
         ...
 
 
@@ -368,6 +375,35 @@ class AsyncMemory(TrustCalls, OversightCalls):
         """Every scope that holds records, with how many it holds, by name."""
         reply = await self._ask(memory_pb2.ReadRequest(scopes=memory_pb2.Scopes()), consistency, timeout_s)
         return {item.scope: item.records for item in reply.scope_counts.scopes}
+
+    def watch(
+        self,
+        after: Place | None = None,
+        *,
+        scope: str | Sequence[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        follow: bool = True,
+        timeout_s: float | None = None,
+    ) -> ChangeStream:
+        """The change feed: every change that is committed, once, in the order of history, for `async for`.
+
+        It begins behind `after`, at the present without it, and at the beginning of history with `BEGINNING`; without
+        `follow` it ends at the index at which a read of this memory would be answered when it begins. `kinds` names
+        events; what only reading leads to (`reinforced`) comes when it is named. Whatever becomes of single nodes, it
+        goes on from where it was.
+
+        Raises `Refused` for scopes that are not granted; `Compacted` when history before `first_index` is not there
+        any more; `HistoryChanged` when `after` is of another one; `Unavailable` when no node answers for `timeout_s`.
+        """
+        request = watch_request(after, scope, kinds, ids)
+        patience_s = self._timeout_s if timeout_s is None else positive("timeout_s", timeout_s)
+        end = None if follow else self._index_now
+        return ChangeStream(self._route, self._principal, request, patience_s, end)
+
+    async def _index_now(self) -> int:
+        """The index at which a read is answered now."""
+        return (await self._ask(memory_pb2.ReadRequest(get=memory_pb2.Get()), None, None)).index
 
     # --- how ----------------------------------------------------------------------------------------------------------
 

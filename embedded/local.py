@@ -44,6 +44,7 @@ class LocalMemory(EmbeddedMemory):
     def close(self) -> None:
         """Write what waits and let go of the files. A later call opens them anew; one without files is gone."""
         with self._opening:
+            self._closings += 1
             self._lost = self._path is None
             self._company = None
             self._leave(hand_over=True)

@@ -74,10 +74,12 @@ class ReplicatedMemory(EmbeddedMemory):
 
     def close(self) -> None:
         """Take this member out of service, leadership handed over; the others go on while they are a quorum."""
+        self._closings += 1
         self._leave(hand_over=True)
 
     def kill(self) -> None:
         """End this member as a crash would: nothing is handed over or given back. For drills."""
+        self._closings += 1
         self._leave(hand_over=False)
 
     def _begin(self, work: Work[Result]) -> Future[Result]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from ..client.answers import Answer, answers_of
 from ..client.envelope import SALT_BYTES, Command, signed_envelope
 from ..memory.errors import OutcomeUnknown, Retry, Unavailable, VeridicalError
-from ..node import calls, questions
+from ..node import calls, feed_wire, questions
 from ..node.access import NOBODY, Caller
 from ..node.ports import BareCommand, ReadReply, Submission, SubmitResult
 from ..node.runtime import Node
@@ -61,6 +62,17 @@ class NodeRoute:
                 return questions.read_reply_to_wire(asked.verb, reply)
             except Retry as error:
                 await self._pause(error.retry_after_s, deadline, Unavailable(error.reason))
+
+    async def watch(
+        self, request: memory_pb2.WatchRequest, principal: Principal | None
+    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+        """See `Watched`."""
+        asked = feed_wire.watch_request_from_wire(request)
+        if principal is not None:
+            asked = replace(asked, caller=Caller(principal.public_key))
+        async with aclosing(self._node.watch(asked)) as pages:
+            async for page in pages:
+                yield feed_wire.change_page_to_wire(page)
 
     async def _pass_gate(self, deadline: float) -> None:
         try:

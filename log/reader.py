@@ -17,6 +17,7 @@ from .rows import (
     SELECT_CONFIGURATIONS,
     SELECT_ENTRIES,
     SELECT_ENTRY,
+    SELECT_FIRST_INDEX,
     SELECT_IDENTITY,
     SELECT_INDEX_OF_HASH,
     SELECT_NEXT_SEALED,
@@ -109,6 +110,11 @@ class Reader:
         for row in self._single_rows(index, index):
             return self._entry(row, index)
         raise self._damaged(index, "the entry is missing")
+
+    def first_index(self) -> int:
+        """The index of the first entry that is held; 1 while there is none."""
+        [first] = self._connection.execute(SELECT_FIRST_INDEX).fetchone()
+        return 1 if first is None else first
 
     def seals(self, first: int, last: int) -> list[Seal]:
         """The seals on the entries from `first` to `last`."""

@@ -79,6 +79,7 @@ _WEIGHT = "256 + length(envelope) + length(events) + length(bodies)"
 
 SELECT_ENTRIES = f"SELECT {_ENTRY} FROM entries WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
 SELECT_ENTRY = f"SELECT {_ENTRY} FROM entries WHERE entry_index = ?"
+SELECT_FIRST_INDEX = "SELECT min(entry_index) FROM entries"
 SELECT_WEIGHTS = f"SELECT entry_index, {_WEIGHT} FROM entries WHERE entry_index <= ? ORDER BY entry_index DESC"
 SELECT_SEALS = f"SELECT {_SEAL} FROM seals WHERE entry_index BETWEEN ? AND ? ORDER BY entry_index"
 SELECT_INDEX_OF_HASH = "SELECT entry_index FROM entries WHERE hash = ?"

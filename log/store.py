@@ -100,6 +100,12 @@ class LogStore:
         return self._current().last
 
     @property
+    def first_index(self) -> int:
+        """The first index that this log still holds, or will hold."""
+        with self._reader() as reader:
+            return reader.first_index()
+
+    @property
     def commit_index(self) -> int:
         """The stored lower bound of what is committed."""
         return self._current().commit_index

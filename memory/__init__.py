@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..client import AsyncReplicatedMemory
     from ..client.sharing import graduate, import_belief, lattice_recall
+    from ..client.watching import BEGINNING, Change
     from ..embedded import LocalMemory, ReplicatedMemory
     from ..security.principal import Principal
+    from .changes import Cursor
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
     from .reputation import AuthorTrust
@@ -20,13 +22,38 @@ if TYPE_CHECKING:
     from .view import HistoryItem, MemoryKind, MemoryRecord, MemoryView, Trust, correction_chain
 
 __all__ = [
-    "AsyncReplicatedMemory", "AuthorTrust", "BarredValue", "Contender", "HistoryItem", "KnownPrincipal", "LocalMemory",
-    "MemoryKind", "MemoryRecord", "MemoryView", "Principal", "ReplicatedMemory", "ReviewItem", "ScopeLattice", "Trust",
-    "correction_chain", "graduate", "import_belief", "is_reserved_key", "lattice_recall", "make_id", "make_key",
+    "BEGINNING",
+    "AsyncReplicatedMemory",
+    "AuthorTrust",
+    "BarredValue",
+    "Change",
+    "Contender",
+    "Cursor",
+    "HistoryItem",
+    "KnownPrincipal",
+    "LocalMemory",
+    "MemoryKind",
+    "MemoryRecord",
+    "MemoryView",
+    "Principal",
+    "ReplicatedMemory",
+    "ReviewItem",
+    "ScopeLattice",
+    "Trust",
+    "correction_chain",
+    "graduate",
+    "import_belief",
+    "is_reserved_key",
+    "lattice_recall",
+    "make_id",
+    "make_key",
 ]  # fmt: skip
 
 _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "AsyncReplicatedMemory": "veridical.client",
+    "BEGINNING": "veridical.client.watching",
+    "Change": "veridical.client.watching",
+    "Cursor": "veridical.memory.changes",
     "AuthorTrust": "veridical.memory.reputation",
     "BarredValue": "veridical.memory.reviewing",
     "Contender": "veridical.memory.reviewing",

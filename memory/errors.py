@@ -7,6 +7,8 @@ Refused         a rule stands against it: `rule` says which
 Invalid         the request itself is wrong; `TooLarge` says by how much
 Conflict        the command id was used for another command
 Unavailable     too few nodes answered: `who` did not
+Compacted       the history before `first_index` is not held here any more: begin there, or ask for the state
+HistoryChanged  the cursor is of another history than `history`: begin anew
 Bug             a broken invariant: report it
 """
 
@@ -89,6 +91,26 @@ class Unavailable(VeridicalError):
         super().__init__(reason + silent)
         self.reason = reason
         self.who = tuple(who)
+
+
+class Compacted(VeridicalError):
+    """The log of this node begins at `first_index`, behind where a feed was to begin: go on there, and read what is
+    held for what lies before it. Another node may hold more.
+    """
+
+    def __init__(self, first_index: int) -> None:
+        super().__init__(f"this node's log begins at entry {first_index}")
+        self.first_index = first_index
+
+
+class HistoryChanged(VeridicalError):
+    """The cursor belongs to another history; what is here now is `history`. Nothing that was seen need be true here:
+    begin anew.
+    """
+
+    def __init__(self, history: str) -> None:
+        super().__init__(f"the cursor is of another history; this one is {history}")
+        self.history = history
 
 
 class Bug(VeridicalError):

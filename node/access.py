@@ -66,6 +66,10 @@ class Access:
             raise Refused(rules.NOT_GRANTED, "this caller is not enrolled")
         return None if is_administrator(principal.grants) else principal.key
 
+    def identified(self, state: State, caller: Caller) -> Caller:
+        """The caller by key, for what goes on longer than a ticket is good. Raises `Refused` for one that is none."""
+        return Caller(self._key(caller)) if caller.ticket is not None and is_guarded(state) else caller
+
     def require_everywhere(self, state: State, caller: Caller, right: str) -> None:
         """Raises `Refused` unless the caller holds that right in every scope."""
         require_all(self.reach(state, caller, right), right)

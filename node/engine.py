@@ -24,6 +24,7 @@ from .access import Access, Caller
 from .admission import Bounds
 from .decider import Proposal
 from .driver import Driver, Handlers
+from .feed import Feed, FeedPort
 from .folding import FoldPort, FoldSchedule
 from .identity import DataDirectory
 from .members import Members
@@ -97,6 +98,8 @@ class Engine:
         reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, port.fatal)
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
+        feed_port = FeedPort(identity.cluster_id, self.age_us, clock.wall_us)
+        self.feed = Feed(opened.store, self._readers, self._access, metrics, feed_port)
         self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
         self._applier = Applier(
             opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.fatal),
@@ -173,6 +176,7 @@ class Engine:
         self._adopt_configuration()
         applied = self.replica.kernel.position_of(self.replica.kernel.applied_index)
         self.reads.on_applied(applied or Position(0, 0))
+        self.feed.on_applied(self.replica.kernel.applied_index)
         self.driver.step(m.Tick())
 
     def found(self, configuration: Configuration) -> None:
@@ -186,6 +190,7 @@ class Engine:
         self.rounds.lose(reason)
         self.membership.lose()
         self.reads.close(reason)
+        self.feed.close()
 
     def stop(self, wait_s: float) -> bool:
         """End all threads, the writer after all that waits is written; whether the files are free now. Blocks.
@@ -318,6 +323,7 @@ class Engine:
         self.driver.step(m.Applied(index))
         self._freshness.applied(index)
         self.reads.on_applied(Position(epoch, index))
+        self.feed.on_applied(index)
         self.rounds.on_applied(index)
 
     def _on_read_log(self, read: m.ReadLog) -> None:

@@ -15,7 +15,9 @@ import grpc.aio
 from ..log.errors import LogError
 from ..memory.errors import (
     Bug,
+    Compacted,
     Conflict,
+    HistoryChanged,
     Invalid,
     NotLeader,
     OutcomeUnknown,
@@ -40,6 +42,8 @@ KINDS: Final = {
     TooLarge: Failure.TOO_LARGE,
     Conflict: Failure.CONFLICT,
     Unavailable: Failure.UNAVAILABLE,
+    Compacted: Failure.COMPACTED,
+    HistoryChanged: Failure.HISTORY_CHANGED,
 }
 ERRORS: Final = {kind: error for error, kind in KINDS.items()}
 
@@ -53,6 +57,8 @@ CODES: Final = {
     Failure.TOO_LARGE: grpc.StatusCode.OUT_OF_RANGE,
     Failure.CONFLICT: grpc.StatusCode.ALREADY_EXISTS,
     Failure.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Failure.COMPACTED: grpc.StatusCode.NOT_FOUND,
+    Failure.HISTORY_CHANGED: grpc.StatusCode.ABORTED,
 }
 
 

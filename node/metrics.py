@@ -32,6 +32,11 @@ class Metrics:
         self.discarded_entries = self._counter("discarded_entries", "Entries never acknowledged that were cut.")
         self.admission_stalls = self._counter("admission_stalls", "Submissions turned away by a full queue.")
         self.repairs = Counter("veridical_repairs", "Repairs made, by kind.", ["kind"], registry=self.registry)
+        self.watchers = Gauge("veridical_watchers", "Consumers of the feed.", registry=self.registry)
+        self.watch_lag = Gauge(
+            "veridical_watch_lag_entries", "How far the slowest consumer is behind the fold.", registry=self.registry
+        )
+        self.watched_changes = self._counter("watched_changes", "Changes told to consumers of the feed.")
         self.reads = Counter("veridical_read", "Reads, by mode and result.", ["mode", "result"], registry=self.registry)
         self.append_seconds = self._histogram("append_seconds", "From proposal to commit of a round.")
         self.fsync_seconds = self._histogram("fsync_seconds", "Durable transactions of the log.")

@@ -8,7 +8,8 @@ for any of them. See DESIGN.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
 from .admission import Gate
 from .engine import Engine, EnginePort
+from .feed import ChangePage, WatchRequest
 from .founding import HELLO_TIMEOUT_US, Founded, Joined, Terms, place
 from .health import Health, HealthPort
 from .identity import DataDirectory, StartRefused
@@ -162,6 +164,8 @@ class Node:
         As soon as no other voter answers, nobody is waited for: callers are told, and this node takes part no more.
         """
         self._draining = True
+        if self._engine is not None:
+            self._engine.feed.close()
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):
                 if not await self._handed_over():
@@ -498,6 +502,19 @@ class Node:
         if self._dead or self._is_outside:
             raise Unavailable(self._condition or OUTSIDE)
         return await engine.reads.read(request)
+
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[ChangePage]:
+        """The change feed, see `Feed.watch`; it ends when this node drains or stops.
+
+        Raises `Unavailable` while this node has not found its place, or drains.
+        """
+        engine = self._engine
+        if engine is None or self._draining or self._dead or self._is_outside:
+            reason = self._condition or (OUTSIDE if self._is_outside else "draining")
+            raise Unavailable(reason, (self._settings.name,))
+        async with aclosing(engine.feed.watch(request)) as pages:
+            async for page in pages:
+                yield page
 
     async def _engine_in_time(self, timeout_us: int) -> Engine:
         """The engine, once this node has found its place. Raises `Unavailable` when that is not in time, or never."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Protocol, TypeVar
 
 import grpc
@@ -27,9 +28,10 @@ from ..proto.generated import (
     replication_pb2_grpc,
 )  # fmt: skip
 from ..replication.messages import Message, ReadMode
-from . import calls, questions, wire
+from . import calls, feed_wire, questions, wire
 from .access import Caller
 from .errors import abort, failed
+from .feed import ChangePage, WatchRequest
 from .grpc_health import HEALTH, serve_health
 from .membership import Change
 from .ports import (
@@ -77,6 +79,10 @@ class Served(Protocol):
 
     async def read(self, request: ReadRequest) -> ReadReply:
         """See `Node.read`."""
+        ...
+
+    def watch(self, request: WatchRequest) -> AsyncGenerator[ChangePage]:
+        """See `Node.watch`."""
         ...
 
     async def transfer(self, target: str | None = None) -> str:
@@ -244,6 +250,16 @@ class MemoryService(memory_pb2_grpc.MemoryServicer):
             return questions.read_reply_to_wire(asked.verb, await self._node.read(asked))
 
         return await _or_abort(context, answer)
+
+    async def Watch(self, request: memory_pb2.WatchRequest, context: Context) -> AsyncIterator[memory_pb2.WatchReply]:
+        """The change feed. The next page is made once the one before it has left."""
+        try:
+            async with aclosing(self._node.watch(feed_wire.watch_request_from_wire(request))) as pages:
+                async for page in pages:
+                    yield feed_wire.change_page_to_wire(page)
+        except Exception as error:  # noqa: BLE001 - every error becomes a status
+            _noted(error)
+            await abort(context, error)
 
 
 class AdminService(admin_pb2_grpc.AdminServicer):

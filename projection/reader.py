@@ -206,6 +206,32 @@ class Reader(StoredState):
             shown = tuple(items[:size])
             return HistoryPage(point, shown, shown[-1].record.version if more else None)
 
+    # --- what an event led to -----------------------------------------------------------------------------------------
+
+    def held_from(self, id: bytes, at: Version) -> Record | None:
+        """What that id held right after the command at `at`, which did not remove it.
+
+        Where the state of then was followed by others without a version of their own, as repetitions make them, it is
+        the last of these.
+        """
+        present = self.record(id)
+        if present is not None and present.version[1:] == at[1:]:
+            return present
+        begun = self._past_begun_by(id, at)
+        if begun is not None and begun.until[1:] > at[1:]:
+            return begun.record
+        row = self._row(schema.GET_FIRST_PAST_AFTER, id, at.index, at.place)
+        return past_of(row[0]).record if row else present
+
+    def ended_at(self, id: bytes, at: Version) -> Record | None:
+        """What that id held right before the command at `at` removed it."""
+        begun = self._past_begun_by(id, at)
+        return begun.record if begun is not None and begun.until[1:] == at[1:] else None
+
+    def _past_begun_by(self, id: bytes, at: Version) -> PastVersion | None:
+        row = self._row(schema.GET_PASTS_BEFORE, id, at.index, at.place + 1, 1)
+        return past_of(row[0]) if row else None
+
     # --- many records -------------------------------------------------------------------------------------------------
 
     def recall(self, query: str, now_us: int, *, k: int = 5, filters: Filters = ANYTHING) -> Recalled:

@@ -259,6 +259,17 @@ GET_PASTS_BEFORE: Final = (
     )
     + " LIMIT ?"
 )
+GET_FIRST_PAST_AFTER: Final = (
+    _text(
+        select(past.c.body)
+        .where(
+            past.c.id == bindparam("id"),
+            tuple_(past.c.from_index, past.c.from_place) > tuple_(bindparam("index"), bindparam("place")),
+        )
+        .order_by(past.c.from_index, past.c.from_place, past.c.until_index, past.c.until_place, past.c.ordinal)
+    )
+    + " LIMIT 1"
+)
 GET_LAST_PAST: Final = (
     _text(
         select(past.c.body)

@@ -16,6 +16,7 @@ from veridical.client.envelope import command_id
 from veridical.client.system import SystemClock, SystemEntropy
 from veridical.client.trust import SignedWrite
 from veridical.memory import (
+    BEGINNING,
     MemoryKind,
     MemoryRecord,
     MemoryView,
@@ -25,7 +26,7 @@ from veridical.memory import (
     correction_chain,
     rules,
 )
-from veridical.memory.errors import Conflict, Invalid, Refused
+from veridical.memory.errors import Conflict, HistoryChanged, Invalid, Refused
 from veridical.security.keys import KeyPair
 from veridical.verdict import GateReceipt, Report, Runner, Verdict, attest_fact, signed_report
 from veridical.verdict.runner import SEED_VARIABLE
@@ -529,6 +530,77 @@ class ContractOfMemory:
             rules.RESERVED_KEY,
             lambda: guarded.bob.remember_signed(BOB, subject="b", predicate="tool", scope=HERE, text="x"),
         )
+
+    # --- the change feed ----------------------------------------------------------------------------------------------
+
+    def test_every_change_is_told_in_order(self, unguarded: BlockingMemory) -> None:
+        """What was written, corrected and forgotten since; from any cursor on, and again from the beginning."""
+        with unguarded.watch() as changes:
+            written = unguarded.write(fact("feed", "one"))
+            unguarded.write(fact("feed", "two"))
+            done = unguarded.forget(written.id)
+            told = [next(changes) for _ in range(3)]
+        assert [(change.kind, change.id, change.scope, change.gone) for change in told] == [
+            ("asserted", written.id, HERE, False),
+            ("superseded", written.id, HERE, False),
+            ("forgotten", written.id, HERE, True),
+        ]
+        assert [change.record.text if change.record else None for change in told] == ["one", "two", None]
+        assert (told[2].command_id, told[2].epoch, told[2].cursor.index) == (
+            done.command_id,
+            done.event.epoch,
+            done.event.index,
+        )
+        for after, rest in ((BEGINNING, told), (told[0].cursor.spelled(), told[1:]), (told[1].cursor, told[2:])):
+            again = unguarded.watch(after, ids=[written.id], follow=False)
+            assert [change.cursor for change in again] == [change.cursor for change in rest]
+            assert again.cursor is not None and again.cursor >= told[2].cursor
+
+    def test_a_feed_is_filtered(self, unguarded: BlockingMemory) -> None:
+        """By scope and by what happened; a kind or a place that does not exist is refused."""
+        with unguarded.watch(scope="feed/a", kinds=["superseded"]) as changes:
+            for scope in ("feed/a", "feed/b"):
+                for text in ("one", "two"):
+                    unguarded.write(fact("filtered", text, scope=scope))
+            assert (next(changes).scope, changes.cursor is not None) == ("feed/a", True)
+        everything = unguarded.watch(BEGINNING, scope="feed/b", follow=False)
+        assert [change.kind for change in everything] == ["asserted", "superseded"]
+        no_kinds: list[str] = []
+        for wrong in (
+            lambda: unguarded.watch(kinds=["superceded"]),
+            lambda: unguarded.watch(kinds=no_kinds),
+            lambda: unguarded.watch(ids=["12"]),
+            lambda: unguarded.watch("somewhere"),
+        ):
+            with pytest.raises(Invalid):
+                wrong()
+
+    def test_a_cursor_of_another_history_is_refused(self, unguarded: BlockingMemory) -> None:
+        """What is here is named, and can be begun with."""
+        with pytest.raises(HistoryChanged) as changed:
+            unguarded.watch(("f" * 32, 3))
+        assert list(unguarded.watch((changed.value.history, unguarded.last_seen[1] + 1), follow=False)) == []
+
+    def test_a_feed_ends_with_its_memory_or_by_itself(self, unguarded: BlockingMemory) -> None:
+        """Closed, it tells nothing more, whatever waits."""
+        unguarded.write(fact("closing"))
+        changes = unguarded.watch(BEGINNING)
+        assert next(changes).kind
+        changes.close()
+        assert list(changes) == []
+
+    def test_a_grant_bounds_what_is_told(self, guarded: Guarded) -> None:
+        """Bob hears of his own scopes, and may not ask for others; Alice hears of both."""
+        here, there = (guarded.alice.write(fact("told", scope=scope)) for scope in (HERE, ELSEWHERE))
+        for memory, seen in ((guarded.alice, [here.id, there.id]), (guarded.bob, [here.id])):
+            changes = memory.watch(BEGINNING, ids=[here.id, there.id], follow=False)
+            assert [change.id for change in changes] == seen
+        with pytest.raises(Refused) as refusal:
+            guarded.bob.watch(scope=ELSEWHERE)
+        assert refusal.value.rule == rules.NOT_GRANTED
+        assert [change.id for change in guarded.bob.watch(BEGINNING, scope=HERE, ids=[here.id], follow=False)] == [
+            here.id
+        ]
 
     # --- what is shared -----------------------------------------------------------------------------------------------
 

@@ -32,10 +32,12 @@ class FakeNode:
     epoch: int = 1
     submit: Answer | None = None
     read: Callable[[memory_pb2.ReadRequest], Awaitable[memory_pb2.ReadReply]] | None = None
+    watch: Callable[[memory_pb2.WatchRequest], AsyncIterator[memory_pb2.WatchReply]] | None = None
     endpoint: str = ""
     submissions: list[memory_pb2.Submission] = field(default_factory=list[memory_pb2.Submission])
     bundles: int = 0
     reads: list[memory_pb2.ReadRequest] = field(default_factory=list[memory_pb2.ReadRequest])
+    watches: list[memory_pb2.WatchRequest] = field(default_factory=list[memory_pb2.WatchRequest])
     peers: Mapping[str, FakeNode] = field(default_factory=dict[str, "FakeNode"])
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,6 +92,17 @@ class Memory(memory_pb2_grpc.MemoryServicer):
         except Exception as error:
             await abort(context, error)
             raise
+
+    async def Watch(self, request: memory_pb2.WatchRequest, context: Any) -> AsyncIterator[memory_pb2.WatchReply]:
+        self._node.watches.append(memory_pb2.WatchRequest.FromString(request.SerializeToString()))
+        try:
+            if self._node.watch is None:
+                await self._node.stopped.wait()
+                return
+            async for reply in self._node.watch(request):
+                yield reply
+        except Exception as error:  # noqa: BLE001 - as a node does
+            await abort(context, error)
 
 
 class Admin(admin_pb2_grpc.AdminServicer):

@@ -51,6 +51,10 @@ class Failure(_message.Message):
         """`command_id` was used for another command"""
         UNAVAILABLE: Failure._Kind.ValueType  # 8
         """`who` did not answer"""
+        COMPACTED: Failure._Kind.ValueType  # 9
+        """the log begins at `first_index`"""
+        HISTORY_CHANGED: Failure._Kind.ValueType  # 10
+        """the cursor is of another history; this one is `history`"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     BUG: Failure.Kind.ValueType  # 0
@@ -70,6 +74,10 @@ class Failure(_message.Message):
     """`command_id` was used for another command"""
     UNAVAILABLE: Failure.Kind.ValueType  # 8
     """`who` did not answer"""
+    COMPACTED: Failure.Kind.ValueType  # 9
+    """the log begins at `first_index`"""
+    HISTORY_CHANGED: Failure.Kind.ValueType  # 10
+    """the cursor is of another history; this one is `history`"""
 
     KIND_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
@@ -82,6 +90,8 @@ class Failure(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
     WHO_FIELD_NUMBER: _builtins.int
+    FIRST_INDEX_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
     kind: Global___Failure.Kind.ValueType
     reason: _builtins.str
     retry_after_s: _builtins.float
@@ -94,6 +104,8 @@ class Failure(_message.Message):
     size: _builtins.int
     limit: _builtins.int
     unit: _builtins.str
+    first_index: _builtins.int
+    history: _builtins.str
     @_builtins.property
     def who(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -110,10 +122,12 @@ class Failure(_message.Message):
         limit: _builtins.int = ...,
         unit: _builtins.str = ...,
         who: _abc.Iterable[_builtins.str] | None = ...,
+        first_index: _builtins.int = ...,
+        history: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id", "field", b"field", "kind", b"kind", "leader", b"leader", "limit", b"limit", "reason", b"reason", "retry_after_s", b"retry_after_s", "rule", b"rule", "size", b"size", "unit", b"unit", "who", b"who"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id", "field", b"field", "first_index", b"first_index", "history", b"history", "kind", b"kind", "leader", b"leader", "limit", b"limit", "reason", b"reason", "retry_after_s", b"retry_after_s", "rule", b"rule", "size", b"size", "unit", b"unit", "who", b"who"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

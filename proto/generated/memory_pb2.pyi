@@ -1497,3 +1497,188 @@ class BarredValue(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__text) -> _WhichOneofReturnType__text | None: ...
 
 Global___BarredValue: _TypeAlias = BarredValue  # noqa: Y015
+
+@_typing.final
+class Cursor(_message.Message):
+    """--- watching --------------------------------------------------------------------------------------------------------
+
+    Up to where a history has been seen: an entry, a command in it, and which of the records that it changed. Place 256
+    is behind all commands. Index 0: nothing is seen yet. An empty history is whichever the node has.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HISTORY_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    history: _builtins.str
+    """its id; a restored cluster has another one"""
+    index: _builtins.int
+    place: _builtins.int
+    part: _builtins.int
+    def __init__(
+        self,
+        *,
+        history: _builtins.str = ...,
+        index: _builtins.int = ...,
+        place: _builtins.int = ...,
+        part: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "index", b"index", "part", b"part", "place", b"place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Cursor: _TypeAlias = Cursor  # noqa: Y015
+
+@_typing.final
+class WatchRequest(_message.Message):
+    """Failures beside the usual ones: COMPACTED when the node's log begins behind the cursor, HISTORY_CHANGED when the
+    cursor is of another history. A filter that is absent or empty stands for anything; changes that only reading leads
+    to (`reinforced`) come where they are asked for.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    HAS_SCOPES_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
+    has_scopes: _builtins.bool
+    """an empty list of scopes is meant as such"""
+    @_builtins.property
+    def after(self) -> Global___Cursor:
+        """absent: what happens from now on"""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exact, in normal form"""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """names of events"""
+
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """16 bytes each"""
+
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
+    def __init__(
+        self,
+        *,
+        after: Global___Cursor | None = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+        has_scopes: _builtins.bool = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        ids: _abc.Iterable[_builtins.bytes] | None = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "ticket", b"ticket"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "has_scopes", b"has_scopes", "ids", b"ids", "kinds", b"kinds", "scopes", b"scopes", "ticket", b"ticket"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CURSOR_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    AGE_US_FIELD_NUMBER: _builtins.int
+    NOW_US_FIELD_NUMBER: _builtins.int
+    APPLIED_INDEX_FIELD_NUMBER: _builtins.int
+    age_us: _builtins.int
+    """as in ReadReply"""
+    now_us: _builtins.int
+    applied_index: _builtins.int
+    """how far the node had folded"""
+    @_builtins.property
+    def cursor(self) -> Global___Cursor:
+        """everything up to here was told, or was not to be"""
+
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]:
+        """in order"""
+
+    def __init__(
+        self,
+        *,
+        cursor: Global___Cursor | None = ...,
+        changes: _abc.Iterable[Global___Change] | None = ...,
+        age_us: _builtins.int | None = ...,
+        now_us: _builtins.int = ...,
+        applied_index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "cursor", b"cursor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "applied_index", b"applied_index", "changes", b"changes", "cursor", b"cursor", "now_us", b"now_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__age_us: _TypeAlias = _typing.Literal["age_us"]  # noqa: Y015
+    _WhichOneofArgType__age_us: _TypeAlias = _typing.Literal["_age_us", b"_age_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__age_us) -> _WhichOneofReturnType__age_us | None: ...
+
+Global___WatchReply: _TypeAlias = WatchReply  # noqa: Y015
+
+@_typing.final
+class Change(_message.Message):
+    """One command's effect on one record; on the memory as a whole (settings, principals) where there is no id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CURSOR_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ROW_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    TIME_US_FIELD_NUMBER: _builtins.int
+    COMMAND_ID_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    id: _builtins.bytes
+    scope: _builtins.str
+    """of the record"""
+    row: _builtins.bytes
+    """what was held from then on, as far as history tells it apart; empty: nothing"""
+    gone: _builtins.bool
+    """the record was removed"""
+    author: _builtins.bytes
+    """public key, empty for an anonymous author"""
+    time_us: _builtins.int
+    command_id: _builtins.bytes
+    @_builtins.property
+    def cursor(self) -> Global___Cursor: ...
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """what happened: the events' names, the first first"""
+
+    def __init__(
+        self,
+        *,
+        cursor: Global___Cursor | None = ...,
+        epoch: _builtins.int = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        id: _builtins.bytes = ...,
+        scope: _builtins.str = ...,
+        row: _builtins.bytes = ...,
+        gone: _builtins.bool = ...,
+        author: _builtins.bytes = ...,
+        time_us: _builtins.int = ...,
+        command_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "command_id", b"command_id", "cursor", b"cursor", "epoch", b"epoch", "gone", b"gone", "id", b"id", "kinds", b"kinds", "row", b"row", "scope", b"scope", "time_us", b"time_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Change: _TypeAlias = Change  # noqa: Y015

@@ -45,6 +45,11 @@ class MemoryStub(object):
                 request_serializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
                 response_deserializer=veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/veridical.v1.Memory/Watch',
+                request_serializer=veridical_dot_proto_dot_memory__pb2.WatchRequest.SerializeToString,
+                response_deserializer=veridical_dot_proto_dot_memory__pb2.WatchReply.FromString,
+                _registered_method=True)
 
 
 class MemoryServicer(object):
@@ -67,6 +72,15 @@ class MemoryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """What is committed and folded, in the order of the log, each change once, for as long as the caller listens. The
+        first reply comes at once, later ones when something is to be told, and at least one a second. A stream that ends
+        without an error ends because its node does: go on at another one, from the last cursor.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +93,11 @@ def add_MemoryServicer_to_server(servicer, server):
                     servicer.Read,
                     request_deserializer=veridical_dot_proto_dot_memory__pb2.ReadRequest.FromString,
                     response_serializer=veridical_dot_proto_dot_memory__pb2.ReadReply.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=veridical_dot_proto_dot_memory__pb2.WatchRequest.FromString,
+                    response_serializer=veridical_dot_proto_dot_memory__pb2.WatchReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +155,33 @@ class Memory(object):
             '/veridical.v1.Memory/Read',
             veridical_dot_proto_dot_memory__pb2.ReadRequest.SerializeToString,
             veridical_dot_proto_dot_memory__pb2.ReadReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/veridical.v1.Memory/Watch',
+            veridical_dot_proto_dot_memory__pb2.WatchRequest.SerializeToString,
+            veridical_dot_proto_dot_memory__pb2.WatchReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,11 @@ class MemoryStub:
     """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
     at an index of its own.
     """
+    Watch: _grpc.UnaryStreamMultiCallable[_memory_pb2.WatchRequest, _memory_pb2.WatchReply]
+    """What is committed and folded, in the order of the log, each change once, for as long as the caller listens. The
+    first reply comes at once, later ones when something is to be told, and at least one a second. A stream that ends
+    without an error ends because its node does: go on at another one, from the last cursor.
+    """
 
 @_typing.type_check_only
 class MemoryAsyncStub(MemoryStub):
@@ -54,6 +59,11 @@ class MemoryAsyncStub(MemoryStub):
     Read: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]  # type: ignore[assignment]
     """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
     at an index of its own.
+    """
+    Watch: _aio.UnaryStreamMultiCallable[_memory_pb2.WatchRequest, _memory_pb2.WatchReply]  # type: ignore[assignment]
+    """What is committed and folded, in the order of the log, each change once, for as long as the caller listens. The
+    first reply comes at once, later ones when something is to be told, and at least one a second. A stream that ends
+    without an error ends because its node does: go on at another one, from the last cursor.
     """
 
 class MemoryServicer(metaclass=_abc_1.ABCMeta):
@@ -77,6 +87,17 @@ class MemoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.ReadReply, _abc.Awaitable[_memory_pb2.ReadReply]]:
         """One question, one answer, all at one index and one `now`. Answers without a bound (all, history) come in pages, each
         at an index of its own.
+        """
+
+    @_abc_1.abstractmethod
+    def Watch(
+        self,
+        request: _memory_pb2.WatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_memory_pb2.WatchReply], _abc.AsyncIterator[_memory_pb2.WatchReply]]:
+        """What is committed and folded, in the order of the log, each change once, for as long as the caller listens. The
+        first reply comes at once, later ones when something is to be told, and at least one a second. A stream that ends
+        without an error ends because its node does: go on at another one, from the last cursor.
         """
 
 def add_MemoryServicer_to_server(servicer: MemoryServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,7 +9,9 @@ from veridical.log.errors import LogFull
 from veridical.memory import errors
 from veridical.memory.errors import (
     Bug,
+    Compacted,
     Conflict,
+    HistoryChanged,
     Invalid,
     NotLeader,
     OutcomeUnknown,
@@ -32,6 +34,8 @@ EXAMPLES = [
     TooLarge("text", 20_001, 20_000, "characters"),
     Conflict("cd" * 16),
     Unavailable("no quorum", ("n2", "n3")),
+    Compacted(1_000),
+    HistoryChanged("ab" * 16),
 ]
 
 

@@ -1,0 +1,109 @@
+"""Which records an entry's items are about, and what happened to each: for the change feed and for audits. Pure.
+
+A command has one *effect* for each record that its events name. What its first event about a record did is what
+happened; later events of the same command about the same record only add to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from . import events
+from .errors import Invalid
+from .events import Event
+
+ID_BYTES: Final = 16
+NO_RECORD: Final = b""
+
+WITHOUT_EFFECT: Final = frozenset({events.REFUSED, events.UNCHANGED})
+WHOLE_ENTRY: Final = 256
+"""The place of a cursor that has all of an entry behind it: no command stands there."""
+
+KINDS: Final = frozenset(
+    value for name, value in vars(events).items() if name.isupper() and isinstance(value, str)
+) - WITHOUT_EFFECT - {events.EXPIRED}  # fmt: skip
+"""All that can happen, by the names of events."""
+
+QUIET: Final = frozenset({events.REINFORCED})
+"""What reading leads to: told of only where it is asked for."""
+
+
+class Cursor(NamedTuple):
+    """Up to where a history has been seen: the history's id, an entry, a command in it, and which of its changes.
+
+    Without a place, all of the entry; with index 0, nothing yet. An empty history is whichever a node has.
+    """
+
+    history: str
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    place: int = WHOLE_ENTRY
+    part: int = 0
+
+    @property
+    def next_index(self) -> int:
+        """The first entry that holds anything unseen."""
+        return self.index + 1 if self.place >= WHOLE_ENTRY else self.index
+
+    def spelled(self) -> str:
+        """One word, which `read` takes back."""
+        return ":".join(map(str, self if self.place < WHOLE_ENTRY else self[:2]))
+
+    @staticmethod
+    def read(word: str) -> Cursor:
+        """The cursor that a word spells: `HISTORY:INDEX`, or with `:PLACE:PART` behind. Raises `Invalid`."""
+        history, *numbers = word.strip().split(":")
+        if len(numbers) not in (1, 3) or not all(number.isdecimal() for number in numbers):
+            raise Invalid("cursor", f"{word!r} is not HISTORY:INDEX, or HISTORY:INDEX:PLACE:PART")
+        return Cursor(history, *map(int, numbers))
+
+
+class Effect(NamedTuple):
+    """What one command did to one record, or (with an empty id) to the memory as a whole.
+
+    `kinds` are the names of its events, the first first. `gone`: no record is held under that id any more.
+    """
+
+    id: bytes
+    kinds: tuple[str, ...]
+    gone: bool = False
+
+
+def effects_of(item: Sequence[Any]) -> list[Effect]:
+    """What the item of one command changed, in the order of its events; nothing where it was refused or seen before."""
+    if not isinstance(item[0], bytes):
+        return []
+    found: dict[bytes, Effect] = {}
+    for event in item[1:]:
+        code = event[0]
+        if code not in WITHOUT_EFFECT:
+            for id, gone in touched(event):
+                before = found.get(id)
+                found[id] = Effect(id, (code,), gone) if before is None else _joined(before, code, gone)
+    return list(found.values())
+
+
+def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
+    """The ids that an event is about, each with whether it removes what is held there."""
+    match event:
+        case [events.PRUNED, *ids]:
+            yield from ((id, True) for id in ids)
+        case [events.REINFORCED, *pairs]:
+            yield from ((id, False) for id, _ in pairs)
+        case [events.FORGOTTEN, id]:
+            yield id, True
+        case [events.UNDONE, id, returns, *_]:
+            yield id, not returns
+        case [events.WITHDRAWN, id, _, fallen, cut, dropped]:
+            yield id, False
+            yield from ((other, True) for other in fallen)
+            yield from ((other, False) for other, *_ in (*cut, *dropped))
+        case [_, bytes(id), *_] if len(id) == ID_BYTES:
+            yield id, False
+        case _:
+            yield NO_RECORD, False
+
+
+def _joined(effect: Effect, code: str, gone: bool) -> Effect:
+    kinds = effect.kinds if code in effect.kinds else (*effect.kinds, code)
+    return Effect(effect.id, kinds, effect.gone or gone)
