@@ -7,7 +7,21 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import audit, cluster, facts, importing, lattices, members, principals, reviewing, simulation, status, watching
+from . import (
+    audit,
+    cluster,
+    doctor,
+    facts,
+    importing,
+    lattices,
+    members,
+    principals,
+    reindexing,
+    reviewing,
+    simulation,
+    status,
+    watching,
+)
 from .failures import exit_code, sentence
 from .screen import complain
 
@@ -71,6 +85,8 @@ def application() -> typer.Typer:
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
+    for verb in (doctor.doctor, reindexing.reindex):
+        verbs.command(rich_help_panel="Proof")(verb)
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
     return verbs
 

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
+from ..client.environment import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE
+
 DATA_VARIABLE: Final = "VERIDICAL_DATA"
-ENDPOINTS_VARIABLE: Final = "VERIDICAL_ENDPOINTS"
-PRINCIPAL_VARIABLE: Final = "VERIDICAL_PRINCIPAL_SEED"
 
 DataOption = Annotated[
     Path | None,

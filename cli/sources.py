@@ -54,12 +54,12 @@ class Source(Protocol):
         ...
 
 
-class DirectorySource:
-    """The data directory of a node, running or not; nothing in it is changed."""
+class StoredSource:
+    """The files of a node, or of a memory in a program's own process, running or not; nothing in them is changed."""
 
-    def __init__(self, directory: Path, store: LogStore) -> None:
-        self.name = str(directory)
-        self._directory = directory
+    def __init__(self, name: str, store: LogStore, projection: Path) -> None:
+        self.name = name
+        self._projection = projection
         self._store = store
         identity = store.identity
         self.cluster_id = identity.cluster_id if identity else ""
@@ -74,7 +74,7 @@ class DirectorySource:
     def file_damages(self) -> list[FileDamage]:
         """What SQLite finds in the log's pages, and what is wrong with the projection beside it."""
         found = [FileDamage(damage.file, damage.page, damage.what) for damage in self._store.check_file()]
-        return found + _projection_damages(self._directory / PROJECTION_FILE)
+        return found + _projection_damages(self._projection)
 
 
 class ExportSource:
@@ -140,16 +140,24 @@ class NodeSource:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a history is to be read. One of the three is set."""
+    """Where a history is to be read. One of the four is set: `store` is the log of a memory in one file."""
 
     directory: Path | None = None
+    store: Path | None = None
     file: Path | None = None
     endpoint: str = ""
 
     @property
     def name(self) -> str:
         """What the user knows it by."""
-        return self.endpoint or str(self.directory or self.file)
+        return self.endpoint or str(self.directory or self.store or self.file)
+
+    @property
+    def stored(self) -> tuple[Path, Path] | None:
+        """Its log and its projection, where it consists of those files."""
+        if self.directory is not None:
+            return self.directory / LOG_FILE, self.directory / PROJECTION_FILE
+        return None if self.store is None else (self.store, self.store.with_name(f"{self.store.name}.projection"))
 
 
 def places(path: Path | None, data: Path | None, endpoint: Sequence[str] | None) -> list[Place]:
@@ -172,8 +180,10 @@ def places(path: Path | None, data: Path | None, endpoint: Sequence[str] | None)
 def _places_in(path: Path) -> list[Place]:
     if path.is_file():
         with path.open("rb") as file:
-            is_log = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC or path.name == LOG_FILE
-        return [Place(directory=path.parent)] if is_log else [Place(file=path)]
+            is_log = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+        if path.name == LOG_FILE:
+            return [Place(directory=path.parent)]
+        return [Place(store=path)] if is_log else [Place(file=path)]
     if (path / LOG_FILE).exists():
         return [Place(directory=path)]
     if path.is_dir() and not (path / CLUSTER_FILE).exists():
@@ -188,12 +198,13 @@ def _places_in(path: Path) -> list[Place]:
 def opened(place: Place) -> Generator[Source]:
     """Read there. Raises `LogDamaged`, `LogError`, `Unavailable`."""
     with ExitStack() as stack:
-        if place.directory is not None:
+        if place.stored is not None:
             from ..log.store import LogStore
 
-            store = LogStore.open(place.directory / LOG_FILE, read_only=True)
+            log, projection = place.stored
+            store = LogStore.open(log, read_only=True)
             stack.callback(store.close)
-            yield DirectorySource(place.directory, store)
+            yield StoredSource(place.name, store, projection)
         elif place.file is not None:
             yield ExportSource(place.file, stack.enter_context(place.file.open("rb")))
         else:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..client.environment import named_endpoints, principal
 from ..memory.errors import Invalid
 from .local import cluster_in
-from .options import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE, data_directory
+from .options import data_directory
 
 if TYPE_CHECKING:
     from ..client import ConnectedMemory
@@ -31,7 +31,7 @@ def target(data: Path | None, endpoint: Sequence[str] | None) -> Target:
         raise Invalid("endpoint", "give --data or --endpoint, not both")
     named = list(endpoint or ())
     if data is None and not named:
-        named = os.environ.get(ENDPOINTS_VARIABLE, "").replace(",", " ").split()
+        named = named_endpoints()
     if named:
         return Target([_checked(each) for each in named], None)
     directory = data_directory(data)
@@ -46,19 +46,6 @@ def _checked(endpoint: str) -> str:
     except ValueError as error:
         raise Invalid("endpoint", str(error)) from error
     return endpoint
-
-
-def principal() -> Principal | None:
-    """Who signs what this process says: the seed in `VERIDICAL_PRINCIPAL_SEED`, or nobody. Raises `Invalid`."""
-    seed = os.environ.get(PRINCIPAL_VARIABLE)
-    if not seed:
-        return None
-    from ..security.principal import Principal
-
-    try:
-        return Principal.from_hex(seed)
-    except ValueError as error:
-        raise Invalid(PRINCIPAL_VARIABLE, str(error)) from error
 
 
 def principal_of(file: Path) -> Principal:

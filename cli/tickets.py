@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .target import principal
+from ..client.environment import principal
 
 if TYPE_CHECKING:
     from ..proto.generated import ticket_pb2

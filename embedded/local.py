@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ..client.blocking import Result, Work
+from ..client.environment import principal
 from ..client.surface import TIMEOUT_S
 from ..memory.errors import Invalid, Unavailable
 from .company import Company, company_of
@@ -35,6 +36,11 @@ class LocalMemory(EmbeddedMemory):
         self._opening = threading.Lock()
         self._taken_by = ""
         self._lost = False
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """The memory in `VERIDICAL_MEMORY_STORE`, or where one lies by default; `VERIDICAL_PRINCIPAL_SEED` signs."""
+        return cls(principal=principal())
 
     @property
     def path(self) -> Path | None:

@@ -16,7 +16,7 @@ PRIVATE_FOLDER: Final = 0o700
 
 def default_store() -> str:
     """Where a memory lies that was given no path."""
-    return os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    return os.environ.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
 
 
 def path_of(store: str | Path) -> Path | None:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..client.blocking import Result, Work
+from ..client.environment import ENDPOINTS_VARIABLE, connection_options, named_endpoints
 from ..client.surface import TIMEOUT_S
 from ..lease.sources import LeaseSource, QuorumLease
 from ..memory.errors import Invalid
@@ -66,6 +67,19 @@ class ReplicatedMemory(EmbeddedMemory):
         from ..client import ConnectedMemory
 
         return ConnectedMemory.connect(endpoints, **options)
+
+    @staticmethod
+    def from_env() -> ConnectedMemory:
+        """The memory on the nodes that `VERIDICAL_ENDPOINTS` names; opened by its first call. Raises `Invalid`.
+
+        `VERIDICAL_READ_CONSISTENCY` (`session`), `VERIDICAL_TIMEOUT_S` and `VERIDICAL_PRINCIPAL_SEED` are its options.
+        """
+        from ..client import ConnectedMemory
+
+        endpoints = named_endpoints()
+        if not endpoints:
+            raise Invalid(ENDPOINTS_VARIABLE, "is not set; name at least one node as host:port")
+        return ConnectedMemory(endpoints, **connection_options())
 
     @property
     def owner(self) -> str:

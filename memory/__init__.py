@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..client.watching import BEGINNING, Change
     from ..embedded import LocalMemory, ReplicatedMemory
     from ..security.principal import Principal
+    from ..stores import known_backends, load_backend
     from .changes import Cursor
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
@@ -44,7 +45,9 @@ __all__ = [
     "graduate",
     "import_belief",
     "is_reserved_key",
+    "known_backends",
     "lattice_recall",
+    "load_backend",
     "make_id",
     "make_key",
 ]  # fmt: skip
@@ -66,7 +69,9 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "graduate": "veridical.client.sharing",
     "import_belief": "veridical.client.sharing",
     "is_reserved_key": "veridical.memory.keys",
+    "known_backends": "veridical.stores",
     "lattice_recall": "veridical.client.sharing",
+    "load_backend": "veridical.stores",
 }
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_shell import Done, Shell
@@ -272,3 +273,50 @@ def _exists(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+# --- looking after it -------------------------------------------------------------------------------------------------
+
+
+def troubles(report: Any) -> list[str]:
+    """What a doctor's report says is in trouble."""
+    return [check["what"] for check in report["checks"] if not check["good"]]
+
+
+def test_the_doctor_examines_a_cluster(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its members, their states and the memory that they keep; by data directory, and as the backend of a program."""
+    nodes = shell.up()
+    shell.well("remember", "sky", "is", "blue")
+    report = shell.well("doctor", "--write")
+    found = {check["what"]: check["found"] for check in report["checks"]}
+    assert report["good"] is True and {"member n1", "member n2", "member n3"} <= set(found)
+    assert "equal at entry" in found["states"] and "on 3 members" in found["states"]
+    assert "1 records in 1 scopes" in found["memory"] and "takes a fact" in found["memory"]
+    monkeypatch.setenv("VERIDICAL_ENDPOINTS", ",".join(node["endpoint"] for node in nodes))
+    monkeypatch.setenv("VERIDICAL_MEMORY_BACKEND", "cluster")
+    report = shell.well("doctor", target=False)
+    assert (report["backend"], report["chosen_by"]) == ("cluster", "VERIDICAL_MEMORY_BACKEND")
+    kill(nodes[0]["pid"])
+    done = shell("doctor")
+    assert (done.code, troubles(done.answer)) == (1, ["member n1", "cluster"])
+    kill(nodes[1]["pid"])
+    done = shell("doctor", "--timeout", "2")
+    assert (done.code, "cluster" in troubles(done.answer)) == (1, True)
+
+
+def test_projections_are_folded_again(shell: Shell) -> None:
+    """Not while a node runs; afterwards each node's is what it was, and the cluster answers the same."""
+    shell.up()
+    for number in range(20):
+        shell.well("remember", f"s{number}", "is", f"text {number}")
+    before = shell.well("recall", "text", "-k", "50")["records"]
+    assert shell("reindex").code == 31
+    shell.well("down")
+    folded = shell.well("reindex")
+    assert [done["equal"] for done in folded] == [True, True, True]
+    assert {done["records"] for done in folded} == {20}
+    shell.up()
+    after = shell.well("recall", "text", "-k", "50")["records"]
+    texts = [{record["id"]: record["text"] for record in records} for records in (before, after)]
+    assert len(texts[0]) == 20 and texts[0] == texts[1]
+    assert shell.well("audit", "compare")["equal"] is True
