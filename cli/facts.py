@@ -41,7 +41,7 @@ def remember(
         ),
     ],
     scope: ScopeOption = "global",
-    kind: Annotated[str, typer.Option("--kind", help="fact, design_rule, schema, failure or skill.")] = "fact",
+    kind: Annotated[str, typer.Option("--kind", help="fact, design_rule, schema, failure, skill or episode.")] = "fact",
     metadata: Annotated[str, typer.Option("--metadata", metavar="JSON", help="An object.", show_default=False)] = "",
     source: Annotated[str, typer.Option("--source", help="The episode that says so.", show_default=False)] = "",
     ttl: Annotated[

@@ -42,6 +42,7 @@ from .requests import (
     positive,
     record_id,
 )
+from .sources import SourceCalls
 from .system import SystemClock, SystemEntropy
 from .trust import TrustCalls
 from .watching import ChangeStream, Place, watch_request
@@ -91,7 +92,7 @@ class Route(Protocol):
         ...
 
 
-class AsyncMemory(TrustCalls, OversightCalls):
+class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
     """A `MemoryView` over a route. `route` is asked for at every call, so that it may be opened late.
 
     Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is

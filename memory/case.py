@@ -9,7 +9,7 @@ from .context import WRITE, Context
 from .events import Event, refused
 from .lifecycle import faded_ppm, is_expired
 from .principals import Principal
-from .record import Record
+from .record import EPISODE, Record
 from .scope import EVERY_SCOPE
 from .sources import may_alter
 from .state import State
@@ -42,6 +42,12 @@ def permitted(case: Case[Any], id: bytes, right: str) -> Record | Event:
     if record is None or is_expired(record, case.now_us):
         return refused(rules.UNKNOWN_RECORD if _may_know(case, record, id, right) else rules.NOT_GRANTED, id)
     return record if case.holds(right, record.scope) else refused(rules.NOT_GRANTED, id)
+
+
+def judged(case: Case[Any], id: bytes, right: str) -> Record | Event:
+    """The record that somebody judges, or the refusal: as `permitted`, or it is an episode, which nobody judges."""
+    record = permitted(case, id, right)
+    return refused(rules.IS_SOURCE, id) if isinstance(record, Record) and record.kind == EPISODE else record
 
 
 def _may_know(case: Case[Any], record: Record | None, id: bytes, right: str) -> bool:

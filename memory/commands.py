@@ -17,6 +17,7 @@ from . import limits
 from .errors import Invalid, TooLarge
 from .fields import (
     EMPTY_JSON,
+    check_bytes,
     check_duration,
     check_epoch,
     check_id,
@@ -32,12 +33,13 @@ from .fields import (
     check_strings,
     check_text,
 )
-from .record import CANDIDATE, REJECTED
+from .keys import ID_BYTES
+from .record import CANDIDATE, EPISODE, REJECTED
 from .trust_commands import TRUST_BODIES, TRUST_CHECKS, TrustBody
 
 FORM: Final = 1
 BODIES_KEPT: Final = 4
-KINDS: Final = ("fact", "design_rule", "schema", "failure", "skill")
+KINDS: Final = ("fact", "design_rule", "schema", "failure", "skill", EPISODE)
 
 MULTI_VALUED: Final = "multi_valued"
 LATTICE: Final = "lattice"
@@ -58,7 +60,8 @@ class WriteBody(NamedTuple):
     """`memory.write`. Subject and predicate are both given, or both empty for an atomic sentence. `ignored` names
     fields that the caller tried to set and no caller can. `vouched` names whom the author (with the right `vouch`) has
     authenticated as the one who says so: a principal's key in hex, or any other identity. `derived_from` names the
-    records that it rests on: then those are its sources, and `source` is a label."""
+    records that it rests on: then those are its sources, and `source` is a label. An episode may be longer than a fact,
+    has neither subject nor predicate, and `follows` the episode before it, if there is one."""
 
     kind: str
     subject: str
@@ -76,6 +79,7 @@ class WriteBody(NamedTuple):
     ignored: tuple[str, ...] = ()
     vouched: str = ""
     derived_from: tuple[bytes, ...] = ()
+    follows: bytes = b""
 
 
 class CorroborateBody(NamedTuple):
@@ -219,9 +223,11 @@ def encode_body(kind: str, body: Body) -> bytes:
 
 def _written(body: Body) -> tuple[Any, ...]:
     """The fields as they are written: those that came later are left out while they say nothing."""
-    if type(body) is not WriteBody or body.derived_from:
+    if type(body) is not WriteBody or body.follows:
         return body
-    return body[:-1] if body.vouched else body[:-2]
+    if body.derived_from:
+        return body[:-1]
+    return body[:-2] if body.vouched else body[:-3]
 
 
 def decode_body(kind: str, raw: bytes) -> Body:
@@ -262,7 +268,12 @@ def _check_write(body: WriteBody) -> None:
         raise Invalid("kind", f"{body.kind!r} is none of {', '.join(KINDS)}")
     _check_names(body.subject, body.predicate)
     check_scope(body.scope)
-    check_text(body.text)
+    if body.kind == EPISODE:
+        _check_episode(body)
+    else:
+        check_text(body.text)
+        if body.follows:
+            raise Invalid("follows", "is for episodes; a fact names the one it was taken from in derived_from")
     check_json("metadata", body.metadata)
     check_json("detail", body.detail)
     check_string("source", body.source, limits.NAME_CHARACTERS_LIMIT)
@@ -279,6 +290,18 @@ def _check_write(body: WriteBody) -> None:
         check_strings("ignored", body.ignored, limits.PROVENANCE_LIMIT)
     if body.derived_from:
         check_ids(body.derived_from, "derived_from", limits.DERIVED_FROM_LIMIT)
+
+
+def _check_episode(body: WriteBody) -> None:
+    check_string("text", body.text, limits.EPISODE_CHARACTERS_LIMIT)
+    if not body.text.strip():
+        raise Invalid("text", "is empty")
+    if body.subject:
+        raise Invalid("subject", "is not for an episode, which says many things; write facts that are derived from it")
+    if body.derived_from:
+        raise Invalid("derived_from", "is not for an episode, which is a source itself")
+    if body.follows:
+        check_bytes("follows", body.follows, ID_BYTES)
 
 
 def _check_names(subject: str, predicate: str) -> None:

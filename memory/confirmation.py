@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from . import events
 from .case import Case
+from .commands import WriteBody
 from .events import Event
 from .limits import SOURCES_LIMIT
 from .principals import ENROLLED, ROTATED, vouched_key
-from .record import CANDIDATE, Record
+from .record import CANDIDATE, EPISODE, Record
 from .reputation import principals_needed_of
 from .sources import vouched_digest
 from .state import State
@@ -26,7 +27,7 @@ _STATEMENTS: Final = _NEW_VALUE | {events.CORROBORATED, events.ENDORSED, events.
 def confirmations(case: Case[Any], event: Event, vouched: str) -> list[Event]:
     """What follows from the event of a statement: that its speaker is recognised, and perhaps that this is enough."""
     code = event[0]
-    speaker = _speaker(case, vouched) if code in _STATEMENTS else None
+    speaker = _speaker(case, vouched) if code in _STATEMENTS and not _is_episode(case) else None
     if speaker is None or event[4 if code in _NEW_VALUE else 3] is None:
         return []  # nobody's statement: it was recalled, or derived from what is known here
     id = event[1]
@@ -53,6 +54,10 @@ def is_confirmed(state: State, record: Record, speaker: bytes) -> bool:
         return False
     speakers = {*record.authenticated, speaker}
     return sum(_counts(state, one) for one in speakers) >= principals_needed_of(state, bytes.fromhex(record.author))
+
+
+def _is_episode(case: Case[Any]) -> bool:
+    return type(case.body) is WriteBody and case.body.kind == EPISODE
 
 
 def _counts(state: State, speaker: bytes) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import commands, events, rules
-from .case import Case, alterable, permitted, strength_now
+from .case import Case, alterable, judged, permitted, strength_now
 from .commands import (
     LATTICE,
     MULTI_VALUED,
@@ -89,7 +89,7 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
 
 
 def _corroborate(case: Case[CorroborateBody]) -> Event:
-    record = permitted(case, case.body.id, WRITE)
+    record = judged(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -107,7 +107,7 @@ def _corroborate(case: Case[CorroborateBody]) -> Event:
 
 
 def _contradict(case: Case[ContradictBody]) -> Event:
-    record = permitted(case, case.body.id, WRITE)
+    record = judged(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -132,7 +132,7 @@ def _may_reject(case: Case[ContradictBody], record: Record, mark: bytes) -> bool
 
 
 def _promote(case: Case[PromoteBody]) -> Event:
-    record = permitted(case, case.body.id, REVIEW)
+    record = judged(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     if record.trust == REJECTED:
@@ -141,7 +141,7 @@ def _promote(case: Case[PromoteBody]) -> Event:
 
 
 def _demote(case: Case[DemoteBody]) -> Event:
-    record = permitted(case, case.body.id, REVIEW)
+    record = judged(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     target = case.body.trust or (CANDIDATE if record.trust == VERIFIED else REJECTED)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import events, rules, trust_commands
-from .case import Case, permitted
+from .case import Case, judged
 from .context import ATTEST, WRITE
 from .errors import Invalid
 from .events import Event, refused, unchanged
@@ -23,7 +23,7 @@ from .trust_commands import AttestBody
 
 
 def _attest(case: Case[AttestBody]) -> Event:
-    record = permitted(case, case.body.id, WRITE)
+    record = judged(case, case.body.id, WRITE)
     if not isinstance(record, Record):
         return record
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import events, rules, trust_commands
-from .case import Case, permitted
+from .case import Case, judged
 from .context import REVIEW
 from .derivation import resting_on, stands, unrecognised
 from .events import Event, refused, unchanged
@@ -24,7 +24,7 @@ from .trust_commands import EditBody, ReviewBody, RevokeRejectionBody, UndoBody
 
 
 def _approve(case: Case[ReviewBody]) -> Event:
-    record = permitted(case, case.body.id, REVIEW)
+    record = judged(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     if not _is_held(record, case.body.value):
@@ -35,7 +35,7 @@ def _approve(case: Case[ReviewBody]) -> Event:
 
 
 def _reject(case: Case[ReviewBody]) -> Event:
-    record = permitted(case, case.body.id, REVIEW)
+    record = judged(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     if not _is_held(record, case.body.value):
@@ -57,7 +57,7 @@ def _contending(case: Case[ReviewBody], code: str) -> Event:
 
 
 def _edit(case: Case[EditBody]) -> Event:
-    record = permitted(case, case.body.id, REVIEW)
+    record = judged(case, case.body.id, REVIEW)
     if not isinstance(record, Record):
         return record
     value = value_digest(case.body.text, case.context.digests)

@@ -1,7 +1,8 @@
 """What happened, by name. An event is an array of integers, booleans, nil, byte strings and short strings:
 
     asserted, superseded   id, ignored, value, source, principal, kind, confidence, expires, volatile until,
-                           valid from, valid to; where it rests on records: support, episodes, others
+                           valid from, valid to; where it rests on records: support, episodes, others; an
+                           episode that follows another: that
     conflicted             the same with support after confidence: the value stands beside the verified one
     corroborated           id, ignored, source, principal, confidence, support, expires, valid from, valid to, amends;
                            where it rests on records: episodes, others

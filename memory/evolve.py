@@ -26,7 +26,7 @@ from .grounds import grounded, grounds_of, without
 from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
-from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, Record
+from .record import ANY_SOURCE, CANDIDATE, EPISODE, PPM, REJECTED, VERIFIED, Record
 from .reputation import judged
 from .state import SettingValue, Workspace
 
@@ -94,11 +94,13 @@ def _contend(workspace: Workspace, happening: Happening) -> None:
 
 def _fresh(happening: Happening) -> Record:
     code, id, _, value, source, principal, kind, confidence, *numbers = happening.event
-    support, sources, grounds = 1, (source,), ()
+    support, sources, grounds, follows = 1, (source,), (), b""
     if code == events.CONFLICTED:
         support, *numbers = numbers
     expires_at_us, volatile_until_us, valid_from_us, valid_to_us, *rest = numbers
-    if rest:
+    if kind == EPISODE:
+        [follows] = rest or [follows]
+    elif rest:
         *supports, episodes, others = rest
         support = supports[0] if supports else support
         sources, grounds = (*episodes, *others), grounds_of(principal, episodes, others)
@@ -106,8 +108,9 @@ def _fresh(happening: Happening) -> Record:
     return Record(
         id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
         body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, sources,
-        () if principal is None else (principal,), (), False, (), (), grounds, happening.author, time_us, time_us,
-        time_us, valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, code, happening.at,
+        () if principal is None else (principal,), (), False, (), (), grounds, follows, happening.author,
+        time_us, time_us, time_us, valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, code,
+        happening.at,
     )  # fmt: skip
 
 

@@ -33,9 +33,10 @@ def imported_belief(record: MemoryRecord, peer: str, scope: str | None = None) -
         volatile=False,
         ignored=_left_behind(said),
         derived_from=(),
+        follows=b"",
     )
 
 
 def _left_behind(said: WriteBody) -> tuple[str, ...]:
-    earned = tuple(name for name in said.ignored if name in EARNED)
-    return (*earned, "derived_from") if said.derived_from else earned
+    earned = [name for name in said.ignored if name in EARNED]
+    return (*earned, *(name for name in ("derived_from", "follows") if getattr(said, name)))

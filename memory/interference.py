@@ -11,14 +11,14 @@ from .derivation import NOTHING, Named, named_sources, resting_on
 from .events import Event, refused
 from .fields import EMPTY_JSON
 from .grounds import CORROBORATED_PPM, raises, room
-from .keys import is_own_record, is_reserved_key, make_key, normal_name, record_id, sentence_id, value_id
+from .keys import episode_id, is_own_record, is_reserved_key, make_key, normal_name, record_id, sentence_id, value_id
 from .lifecycle import INITIAL_CONFIDENCE_PPM, VOLATILE_US, is_expired
 from .limits import CONTENDERS_LIMIT
-from .record import PPM, VERIFIED, Record
+from .record import EPISODE, PPM, VERIFIED, Record
 from .scope import scope_matches
 from .sources import RECALLED, Source, is_known, is_saturated, source_of, supports
 from .state import State
-from .text import value_key
+from .text import comparison_key, value_key
 
 _VALUE = b"value"
 
@@ -66,27 +66,41 @@ def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: in
         return refused(rules.NOT_GRANTED)
     if is_reserved_key(body.predicate, body.scope) and not is_own_record(body.kind, body.predicate, body.scope):
         return refused(rules.RESERVED_KEY)
-    value = value_digest(body.text, context.digests)
     source = source_of(author, body.source, context.digests, body.vouched)
+    if body.kind == EPISODE:
+        return _decide_episode(state, body, author, now_us, context, source)
     if body.derived_from:
-        return _decide_grounded(state, body, author, now_us, context, value, source)
+        return _decide_grounded(state, body, author, now_us, context, source)
+    value = value_digest(body.text, context.digests)
     claim = Claim(_identity(state, body, value, (source.digest,)), value, source, body, now_us)
     return _barred(state, claim) or _met(state, claim)
 
 
+def _decide_episode(
+    state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context, source: Source
+) -> Event:
+    """The event of an episode: the same of the same source at the same place is a repetition, and changes nothing."""
+    value = context.digests.digest(_VALUE, comparison_key(body.text).encode())
+    id = episode_id(body.scope, value, source.digest, body.follows, body.valid_from_us)
+    claim = Claim(id, value, source, body, now_us)
+    event = _barred(state, claim) or _met(state, claim)
+    if event[0] != events.ASSERTED or not body.follows:
+        return event
+    previous = named_sources(state, (body.follows,), author, now_us, context)
+    held = state.record(body.follows)
+    if previous is None or not previous.episodes or held is None or held.scope != body.scope:
+        return refused(rules.NO_PREDECESSOR, id)
+    return [*event, body.follows]
+
+
 def _decide_grounded(
-    state: State,
-    body: WriteBody,
-    author: bytes | None,
-    now_us: int,
-    context: Context,
-    value: bytes,
-    source: Source,
+    state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context, source: Source
 ) -> Event:
     """The event of a write that names what it rests on: those records are its sources, and must be there."""
     named = named_sources(state, body.derived_from, author, now_us, context)
     if named is None:
         return refused(rules.SOURCE_GONE)
+    value = value_digest(body.text, context.digests)
     id = _identity(state, body, value, named.ids)
     named = named.less([source for source in named.ids if state.retracted(id, value, source)])
     if not named.ids:
@@ -181,7 +195,7 @@ def _voices(claim: Claim, named: Named) -> int:
 
 def _adds(row: Record, claim: Claim) -> tuple[int, Named]:
     """What a claim does for a row of its value: by how much its support rises, and what it comes to rest on too."""
-    if claim.is_recalled or is_saturated(row):
+    if claim.is_recalled or row.kind == EPISODE or is_saturated(row):
         return 0, NOTHING
     if claim.named is NOTHING:
         return int(not is_known(row, claim.source)), NOTHING

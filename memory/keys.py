@@ -17,6 +17,7 @@ OWN_KINDS: Final = {"fails": "failure", "design_rule": "design_rule", "schema": 
 
 _KEY_TAG: Final = b"veridical/record/1\0"
 _SENTENCE_TAG: Final = b"veridical/sentence/1\0"
+_EPISODE_TAG: Final = b"veridical/episode/1\0"
 _VALUE_TAG: Final = b"veridical/value/1\0"
 
 
@@ -61,6 +62,13 @@ def is_reserved_key(predicate: str, scope: str) -> bool:
 def is_own_record(kind: str, predicate: str, scope: str) -> bool:
     """Whether a record under a reserved predicate is of the kind that the predicate is reserved for."""
     return OWN_KINDS.get(normal_name(predicate)) == kind and normal_name(scope) not in RESERVED_SCOPES
+
+
+def episode_id(scope: str, value_digest: bytes, source: bytes, follows: bytes, occurred_us: int | None) -> bytes:
+    """The id of an episode: what was said, where it comes from (a digest), after what, and when."""
+    moment = b"" if occurred_us is None else occurred_us.to_bytes(8, "big", signed=True)
+    place = b"".join(len(part).to_bytes(1, "big") + part for part in (value_digest, source, follows, moment))
+    return sha256(_EPISODE_TAG + place + normal_name(scope).encode()).digest()[:ID_BYTES]
 
 
 def _escaped(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TEXT_CHARACTERS_LIMIT: Final = 20_000  # a few pages: more is a document, and belongs into an episode
+EPISODE_CHARACTERS_LIMIT: Final = 200_000  # a chapter: a longer document comes in several episodes, one after the other
 NAME_CHARACTERS_LIMIT: Final = 512  # subject, predicate, source, one item of provenance, evidence
 SCOPE_CHARACTERS_LIMIT: Final = 256
 REASON_CHARACTERS_LIMIT: Final = 2_000

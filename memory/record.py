@@ -46,7 +46,8 @@ class Record(NamedTuple):
 
     `grounds` are `(id, speaker)`: a record that the value rests on, whose id is a source as well, and who took it from
     there: None where it was derived (no support at all), a principal, or empty bytes for an anonymous author, where an
-    episode states it. With an empty id that principal has said so apart from any such record.
+    episode states it. With an empty id that principal has said so apart from any such record. An episode `follows` the
+    one before it in its conversation, or none (empty).
 
     `updated_at_us` is the recorded time of this version; `strength_ppm` was true at `strength_at_us`; None is an open
     end. `cause` names the event that made this version.
@@ -76,6 +77,7 @@ class Record(NamedTuple):
     corroborators: tuple[bytes, ...]
     contradictors: tuple[bytes, ...]
     grounds: tuple[Ground, ...]
+    follows: bytes
     author: str
     created_at_us: int
     updated_at_us: int

@@ -11,6 +11,8 @@ SOURCE_GONE: Final = "source_gone"
 CIRCULAR_SOURCE: Final = "circular_source"
 WITHDRAWN_FULL: Final = "withdrawn_full"
 VERIFIED_FALLS: Final = "verified_falls"
+NO_PREDECESSOR: Final = "no_predecessor"
+IS_SOURCE: Final = "is_source"
 RESERVED_KEY: Final = "reserved_key"
 OTHER_KIND: Final = "other_kind"
 CONTENDERS_FULL: Final = "contenders_full"
@@ -56,6 +58,8 @@ REASONS: Final = {
     CIRCULAR_SOURCE: "all that this was derived from rests on the record itself",
     WITHDRAWN_FULL: "too many records rest on this one; forget some of those first",
     VERIFIED_FALLS: "a verified record rests on this one alone; one of its supporters or a reviewer has to forget it",
+    NO_PREDECESSOR: "the episode that this one is said to follow is not held in the same scope",
+    IS_SOURCE: "an episode is what was said, neither believed nor doubted; judge what was taken from it, or forget it",
     RESERVED_KEY: "this predicate or scope is kept for the product's own records",
     OTHER_KIND: "the key is held by a record of another kind",
     CONTENDERS_FULL: "too many values wait beside the verified one; a reviewer has to decide first",

@@ -32,9 +32,8 @@ def canonical_text(text: str) -> str:
     return _GAPS.sub(" ", seen).strip().translate(_ANGLES)
 
 
-@lru_cache(maxsize=64)
-def value_key(text: str) -> str:
-    """What two values must share to be the same: the casefold of the canonical text, folded until it rests."""
+def comparison_key(text: str) -> str:
+    """What two texts must share to be the same: the casefold of the canonical text, folded until it rests."""
     canonical = canonical_text(text)
     if canonical.isascii():
         return canonical.lower()
@@ -42,6 +41,10 @@ def value_key(text: str) -> str:
     if is_normalized("NFKC", folded) and folded.casefold() == folded:
         return folded
     return canonical_text(normalize("NFKC", normalize("NFKC", folded).casefold()))
+
+
+value_key: Final = lru_cache(maxsize=64)(comparison_key)
+"""`comparison_key` of a value: a page at most, and asked for again at once."""
 
 
 def unnameable_character(name: str) -> str | None:

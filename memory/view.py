@@ -39,13 +39,14 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class MemoryKind(StrEnum):
-    """What sort of thing a record says."""
+    """What sort of thing a record says. An episode says nothing itself: it is a source from which facts were taken."""
 
     FACT = "fact"
     DESIGN_RULE = "design_rule"
     SCHEMA = "schema"
     FAILURE = "failure"
     SKILL = "skill"
+    EPISODE = "episode"
 
 
 class Trust(StrEnum):
@@ -144,6 +145,7 @@ class MemoryRecord(BaseModel):
     Trust, confidence, strength, support, author, id and key are never taken from a caller: what a write carries of them
     is ignored and named in `ignored` of its answer. Times are aware datetimes; `ttl_s` counts from the write.
     `derived_from` names records by id: what follows from them falls with the last of them, unless somebody has said it.
+    An episode `follows` the one before it.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -159,6 +161,7 @@ class MemoryRecord(BaseModel):
     source: str = ""
     provenance: list[str] = Field(default_factory=list)
     derived_from: list[str] = Field(default_factory=list)
+    follows: str = ""
     valid_from: AwareDatetime | None = Field(default=None, validation_alias=AliasChoices("valid_from", "ts"))
     valid_to: AwareDatetime | None = None
     ttl_s: float | None = None
@@ -203,6 +206,7 @@ class MemoryRecord(BaseModel):
             "source": record.source,
             "provenance": list(record.provenance),
             "derived_from": [id.hex() for id in record.derived_from] if record.grounds else [],
+            "follows": record.follows.hex(),
             "valid_from": optional_datetime(record.valid_from_us),
             "valid_to": optional_datetime(record.valid_to_us),
             "ttl_s": None,
@@ -249,7 +253,8 @@ class MemoryRecord(BaseModel):
             ttl_us=duration_us("ttl_s", self.ttl_s),
             volatile=self.volatile,
             ignored=self._ignored(),
-            derived_from=tuple(map(_source_id, self.derived_from)) if self.derived_from else (),
+            derived_from=tuple(_id_of("derived_from", id) for id in self.derived_from) if self.derived_from else (),
+            follows=_id_of("follows", self.follows) if self.follows else b"",
         )
 
     def _ignored(self) -> tuple[str, ...]:
@@ -265,11 +270,11 @@ class MemoryRecord(BaseModel):
         return getattr(self, name) == field.get_default(call_default_factory=True)
 
 
-def _source_id(id: str) -> bytes:
+def _id_of(field: str, id: str) -> bytes:
     try:
         return bytes.fromhex(id)
     except (ValueError, TypeError):
-        raise Invalid("derived_from", f"{id!r} is not the id of a record") from None
+        raise Invalid(field, f"{id!r} is not the id of a record") from None
 
 
 def _built(model: type[Model], fields: dict[str, Any], names: set[str]) -> Model:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from ..memory.record import EPISODE
 from ..memory.scope import EVERY_SCOPE, is_pattern
 from .answers import Filters
 from .rows import TRUST_NUMBERS, scope_mark
@@ -25,8 +26,11 @@ class Conditions:
     unknown_scopes: tuple[str, ...]
 
     @staticmethod
-    def of(filters: Filters, now_us: int, known: dict[str, ScopeCount]) -> Conditions:
-        """The conditions that records live at `now_us` meet. `known` holds the scopes asked for that have records."""
+    def of(filters: Filters, now_us: int, known: dict[str, ScopeCount], sources_too: bool = True) -> Conditions:
+        """The conditions that records live at `now_us` meet. `known` holds the scopes asked for that have records.
+
+        Without `sources_too`, episodes are found by who asks for their kind, and by nobody else.
+        """
         parts: list[tuple[str, object]] = [("record.expiry_us > ?", now_us)]
         scopes = None
         if filters.scopes is not None and EVERY_SCOPE not in filters.scopes:
@@ -35,6 +39,8 @@ class Conditions:
             parts.append(("record.scope IN (SELECT value FROM json_each(?))", numbers))
         if filters.kind is not None:
             parts.append(("record.kind = ?", filters.kind))
+        elif not sources_too:
+            parts.append(("record.kind != ?", EPISODE))
         if filters.trust is not None:
             parts.append(("record.trust = ?", TRUST_NUMBERS.get(filters.trust, -1)))
         if filters.valid_at_us is not None:

@@ -48,6 +48,8 @@ class Fold:
         self._dropped: list[Row] = []
         self._words = WordChanges()
         self._regrounded: set[bytes] = set()
+        self._following: list[Row] = []
+        self._followed_no_more: list[Row] = []
         self.present: dict[bytes, Held] = {}
         self.gone: list[bytes] = []
         self.grounded = False
@@ -92,6 +94,8 @@ class Fold:
         self._dropped.append((held.number,))
         if held.record.grounds:
             self._regrounded.add(held.record.id)
+        if held.record.follows:
+            self._followed_no_more.append((held.record.follows, held.record.id))
         self._scopes.count(held.record.scope, -1)
         self._unsay(held)
 
@@ -121,6 +125,8 @@ class Fold:
         digest, body = stored(record)
         if record.grounds:
             self._regrounded.add(id)
+        if record.follows:
+            self._following.append((record.follows, id))
         self._records.append(facets(number, record, scope, searchable))
         self._contents.append((number, digest, body))
         self._change(id, digest)
@@ -200,6 +206,8 @@ class Fold:
             dropped += [(source, id) for source in before - after]
         write_rows(connection, schema.DROP_DERIVATION, sorted(dropped))
         write_rows(connection, schema.PUT_DERIVATION, sorted(added))
+        write_rows(connection, schema.DROP_FOLLOWING, self._followed_no_more)
+        write_rows(connection, schema.PUT_FOLLOWING, self._following)
         self.grounded = bool(added)
 
     def _write_principals(self, connection: sqlite3.Connection) -> None:

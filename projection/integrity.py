@@ -111,6 +111,10 @@ def _derivations(connection: sqlite3.Connection) -> Iterator[Finding]:
     wanted = {(source, row.id) for row in chain(rows, *contenders) for source in row.derived_from}
     for _, id in sorted(held ^ wanted):
         yield Finding("derivation", "what the record rests on is not as the record has it", id)
+    held = set(connection.execute("SELECT previous, id FROM following"))
+    rows = (record_of(body) for (body,) in connection.execute("SELECT body FROM content"))
+    for _, id in sorted(held ^ {(row.follows, row.id) for row in rows if row.follows}):
+        yield Finding("following", "what the episode follows is not as the record has it", id)
 
 
 def _buckets(connection: sqlite3.Connection) -> Iterator[Finding]:

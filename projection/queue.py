@@ -129,7 +129,8 @@ _CANDIDATES: Final = """
 SELECT content.body
 FROM scope CROSS JOIN record INDEXED BY record_waiting ON record.scope = scope.number
 CROSS JOIN content ON content.number = record.number
-WHERE record.trust = 0 AND record.searchable = 1 AND {condition} AND {{within}} AND record.expiry_us > :now_us
+WHERE record.trust = 0 AND record.searchable = 1 AND record.kind != 'episode' AND {condition} AND {{within}}
+AND record.expiry_us > :now_us
 AND NOT EXISTS (SELECT 1 FROM contender WHERE contender.id = record.id)
 ORDER BY scope.name, record.support DESC, record.number LIMIT :limit
 """

@@ -241,7 +241,7 @@ class Reader(StoredState):
         asked = terms(query)
         with self.snapshot():
             standing, point = self.standing(), self.point(now_us)
-            conditions = self._conditions(filters, point.now_us)
+            conditions = self._conditions(filters, point.now_us, sources_too=False)
             hits: list[Hit] = []
             notices = list(asked.notices)
             if asked.phrases and not conditions.is_empty:
@@ -368,10 +368,10 @@ class Reader(StoredState):
         trust = AuthorTrust.of(self, principal.key)
         return Known(principal._replace(kept=trust.kept, lost=trust.lost), trust)
 
-    def _conditions(self, filters: Filters, now_us: int) -> Conditions:
+    def _conditions(self, filters: Filters, now_us: int, *, sources_too: bool = True) -> Conditions:
         asked = () if filters.scopes is None or EVERY_SCOPE in filters.scopes else filters.scopes
         known = {scope.name: scope for name in asked for scope in self._scopes_of(name)}
-        return Conditions.of(filters, now_us, known)
+        return Conditions.of(filters, now_us, known, sources_too)
 
     def _scopes_of(self, asked: str) -> Iterator[ScopeCount]:
         """The scopes with records that a scope or pattern covers."""

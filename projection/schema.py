@@ -32,9 +32,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql import ClauseElement
 
 from ..memory.events import SUPERSEDED
+from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -76,7 +77,11 @@ Index("record_scope", record.c.scope)
 # What waits for a reviewer, by scope, the most supported first. A new record goes to the end of its scope's part.
 Index(
     "record_waiting", record.c.scope, record.c.support.desc(),
-    sqlite_where=and_(record.c.trust == literal_column("0"), record.c.searchable == literal_column("1")),
+    sqlite_where=and_(
+        record.c.trust == literal_column("0"),
+        record.c.searchable == literal_column("1"),
+        record.c.kind != literal_column(f"'{EPISODE}'"),
+    ),
 )  # fmt: skip
 
 content = Table(
@@ -138,6 +143,13 @@ retraction = Table(
 derivation = Table(
     "derivation", metadata,
     Column("source", LargeBinary, primary_key=True),
+    Column("id", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+following = Table(
+    "following", metadata,
+    Column("previous", LargeBinary, primary_key=True),
     Column("id", LargeBinary, primary_key=True),
     sqlite_with_rowid=False,
 )  # fmt: skip
@@ -340,6 +352,10 @@ GET_RETRACTION: Final = _text(
 PUT_DERIVATION: Final = _put(derivation)
 DROP_DERIVATION: Final = _drop(derivation, "source", "id")
 GET_DERIVED: Final = _text(select(derivation.c.id).where(derivation.c.source == bindparam("source")))
+
+PUT_FOLLOWING: Final = _put(following)
+DROP_FOLLOWING: Final = _drop(following, "previous", "id")
+GET_FOLLOWING: Final = _text(select(following.c.id).where(following.c.previous == bindparam("previous")))
 
 PUT_PRINCIPAL: Final = _put(principal)
 GET_PRINCIPAL: Final = _text(select(principal.c.body).where(principal.c.key == bindparam("key")))

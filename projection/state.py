@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..memory.digest import BUCKETS, DIGEST_BYTES
 from ..memory.principals import Principal
-from ..memory.record import ANY_SOURCE, PastVersion, Record
+from ..memory.record import ANY_SOURCE, EPISODE, PastVersion, Record
 from ..memory.state import PastOutcome, SettingValue, Witness, Workspace
 from ..memory.window import Window
 from . import schema
@@ -86,6 +86,19 @@ class StoredState:
     def derived(self, source: bytes) -> tuple[bytes, ...]:
         """See `State.derived`."""
         return tuple(id for (id,) in self._connection.execute(schema.GET_DERIVED, (source,)).fetchall())
+
+    def episodes_of(self, record: Record) -> tuple[Record, ...]:
+        """The episodes that a record was taken from, in the order in which it names them."""
+        sources = map(self.record, record.derived_from)
+        return tuple(source for source in sources if source is not None and source.kind == EPISODE)
+
+    def episode_before(self, episode: Record) -> Record | None:
+        """The episode that this one follows, while it is held."""
+        return self.record(episode.follows) if episode.follows else None
+
+    def episodes_after(self, id: bytes) -> tuple[bytes, ...]:
+        """The ids, in their order, of the episodes that follow that one: more than one where a conversation forks."""
+        return tuple(next for (next,) in self._connection.execute(schema.GET_FOLLOWING, (id,)).fetchall())
 
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""

@@ -7,6 +7,7 @@ share them, so each keeps to a subject of its own. Beside every refusal stands t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,7 +27,7 @@ from veridical.memory import (
     correction_chain,
     rules,
 )
-from veridical.memory.errors import Conflict, HistoryChanged, Invalid, Refused
+from veridical.memory.errors import Conflict, HistoryChanged, Invalid, Refused, TooLarge
 from veridical.security.keys import KeyPair
 from veridical.verdict import GateReceipt, Report, Runner, Verdict, attest_fact, signed_report
 from veridical.verdict.runner import SEED_VARIABLE
@@ -251,6 +252,64 @@ class ContractOfMemory:
             refused = fact("leak", derived_from=[source])
             refuses(guarded.bob, rules.SOURCE_GONE, lambda refused=refused: guarded.bob.write(refused))
         assert guarded.alice.write(fact("leak", derived_from=[secret.id])).derived_from == [secret.id]
+
+    # --- episodes -----------------------------------------------------------------------------------------------------
+
+    def test_an_episode_is_kept_and_found_only_as_such(self, unguarded: BlockingMemory) -> None:
+        """As it was said, with its place; a recall that does not ask for episodes finds facts."""
+        spoken = datetime(2026, 5, 1, 12, tzinfo=UTC)
+        first = unguarded.remember_episode("Zoe likes figs.", scope=HERE, source="chat:figs", occurred=spoken)
+        second = unguarded.remember_episode(
+            "And\n  dates, says Zoe.", scope=HERE, source="chat:figs", follows=first, metadata={"turn": 2}
+        )
+        assert (first.kind, first.valid_from, second.follows) == (MemoryKind.EPISODE, spoken, first.id)
+        assert (second.text, second.metadata) == ("And\n  dates, says Zoe.", {"turn": 2})
+        again = unguarded.remember_episode("Zoe likes figs.", scope=HERE, source="chat:figs", occurred=spoken)
+        assert (again.outcome, again.id) == ("repeated", first.id)
+        assert unguarded.recall("Zoe figs dates", scope=HERE) == []
+        fact_about = unguarded.write(fact("Zoe", "likes figs", derived_from=[first.id]))
+        assert [hit.id for hit in unguarded.recall("Zoe figs dates", scope=HERE)] == [fact_about.id]
+        hits = unguarded.recall("Zoe figs dates", scope=HERE, kind=MemoryKind.EPISODE)
+        assert {hit.id for hit in hits} == {first.id, second.id}
+        assert {first.id, second.id} <= {record.id for record in unguarded.all(scope=HERE)}
+        assert not {first.id, second.id} & {item.record.id for item in unguarded.review_queue(scope=HERE, limit=100)}
+
+    def test_a_long_episode_is_kept_whole_or_refused(self, unguarded: BlockingMemory) -> None:
+        """Never shortened, never lost; its last words are found."""
+        text = "lorem ipsum " * 15_000 + "quixotic"
+        kept = unguarded.remember_episode(text, scope=HERE, source="book")
+        found = unguarded.get(kept.id)
+        assert found is not None and found.text == text
+        assert [hit.id for hit in unguarded.recall("quixotic", scope=HERE, kind=MemoryKind.EPISODE)] == [kept.id]
+        with pytest.raises(TooLarge):
+            unguarded.remember_episode("x" * 200_001, scope=HERE)
+
+    def test_forgetting_an_episode_forgets_what_only_it_states(self, unguarded: BlockingMemory) -> None:
+        """Fed again it stays forgotten, and the caller is told; what another source states stays, with less support."""
+        episode = unguarded.remember_episode("Theo is 15 and tall.", scope=HERE, source="chat:theo")
+        age = unguarded.write(fact("Theo's age", "15", derived_from=[episode.id]))
+        tall = unguarded.write(fact("Theo's size", "tall", derived_from=[episode.id]))
+        assert (age.support_count, tall.support_count) == (1, 1)
+        assert unguarded.write(fact("Theo's size", "tall", source="doc:theo")).support_count == 2
+        unguarded.forget(episode.id)
+        assert unguarded.get(age.id) is None
+        left = unguarded.get(tall.id)
+        assert left is not None and (left.support_count, left.epistemic_confidence) == (1, 0.5)
+
+        def fed_again() -> MemoryRecord:
+            return unguarded.remember_episode("Theo is 15 and tall.", scope=HERE, source="chat:theo")
+
+        refuses(unguarded, rules.FORGOTTEN_SOURCE, fed_again, episode.id)
+        again = fact("Theo's age", "15", derived_from=[episode.id])
+        refuses(unguarded, rules.SOURCE_GONE, lambda: unguarded.write(again), age.id)
+
+    def test_an_episode_is_not_judged(self, unguarded: BlockingMemory) -> None:
+        """What was said was said; what was taken from it is believed or not."""
+        episode = unguarded.remember_episode("The moon is made of cheese.", scope=HERE, source="chat:moon")
+        for judge in (unguarded.corroborate, unguarded.promote, unguarded.approve, unguarded.reject):
+            refuses(unguarded, rules.IS_SOURCE, lambda judge=judge: judge(episode.id), episode.id)
+        taken = unguarded.write(fact("the moon", "cheese", derived_from=[episode.id]))
+        assert unguarded.reject(taken.id).trust == Trust.REJECTED
 
     # --- receipts -----------------------------------------------------------------------------------------------------
 

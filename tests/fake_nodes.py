@@ -164,6 +164,6 @@ def record_of(content: bytes) -> Record:
         ("provenance", "sources", "principals", "authenticated", "corroborators", "contradictors", "grounds"), ()
     )
     return Record(
-        **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), value_digest=bytes(16),
+        **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), follows=b"", value_digest=bytes(16),
         metadata="{}", detail="{}", trust="candidate", doubted=False, pinned=False, version=Version(1, 7, 0),
     )  # fmt: skip

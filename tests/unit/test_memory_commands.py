@@ -63,6 +63,7 @@ bodies = st.builds(
     st.booleans(),
     vouched=names | st.just(""),
     derived_from=st.lists(st.binary(min_size=16, max_size=16), max_size=3).map(tuple),
+    follows=st.just(b""),
 )
 
 

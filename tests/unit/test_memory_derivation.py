@@ -412,6 +412,7 @@ steps = st.one_of(
         st.sampled_from(["forget", "reject", "contradict", "undo", "promote", "prune", "demote", "prefer", "edit"]),
         st.integers(0, 6),
     ),
+    st.tuples(st.just("say"), st.integers(0, 2), st.sampled_from([None, ALICE]), st.integers(0, 6)),
     st.tuples(st.just("wait"), st.sampled_from([HOUR_US, 40 * DAY_US])),
 )  # fmt: skip
 histories = st.lists(steps, min_size=5, max_size=30)
@@ -424,6 +425,10 @@ def carry_out(history: list[Any]) -> World:
         match step:
             case ("wait", duration_us):
                 world.wait(duration_us)
+            case ("say", number, author, place):
+                follows = chosen(world.state.records or named, place) if number else b""
+                outcome = world.write(f"turn {number}", "", "", author=author, kind="episode", follows=follows)
+                named[outcome.record_id or bytes(16)] = None
             case ("write", name, text, author, places, ttl_us):
                 held = world.state.records or named
                 sources = tuple(dict.fromkeys(chosen(held, place) for place in places))

@@ -110,6 +110,11 @@ def derived(world: World) -> None:
     third = world.write("premise 2", "premise 2", "is", "team:y")
     world.write("follows", "conclusion", "is", "team:y", derived_from=(third,))
     world.say((t.REJECT, t.ReviewBody(second, b"", "wrong")), author=ALICE)
+    episodes = [world.write("turn 0", kind="episode", source="chat", scope="team:y")]
+    for number in range(1, 4):
+        episodes.append(world.write(f"turn {number}", kind="episode", scope="team:y", follows=episodes[-1]))
+    world.write("said", "turns", "are", "team:y", derived_from=tuple(episodes))
+    world.say((c.FORGET, c.ForgetBody(episodes[2], "please")), author=ALICE)
 
 
 def attested(world: World) -> None:
@@ -373,6 +378,8 @@ def test_the_writers_own_state_answers_the_rules(fold: Folder) -> None:
     assert all(state.retracted(*row) for row in memory.retractions)
     for id in [*memory.records, *memory.dependants]:
         assert state.derived(id) == memory.derived(id)
+        followers = sorted(row.id for row in memory.records.values() if row.follows == id)
+        assert state.episodes_after(id) == tuple(followers)
     assert all(state.principal(key) == principal for key, principal in memory.principals.items())
     assert state.setting(c.MULTI_VALUED) == memory.setting(c.MULTI_VALUED)
     assert (state.window(), state.time_us()) == (memory.window(), memory.time_us())

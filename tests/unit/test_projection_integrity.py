@@ -28,6 +28,8 @@ def file(tmp_path: Path) -> Path:
     sources = (fact_id("s5", "is", "user:2"), fact_id("s6", "is", "user:0"))
     world.write("follows", "s41", "is", "user:0", derived_from=sources)
     world.write("contends", "s2", "is", "user:2", derived_from=sources)
+    first = world.write("turn 1", kind="episode", scope="user:0")
+    world.write("turn 2", kind="episode", scope="user:0", follows=first)
     path = tmp_path / "projection.db"
     with Folder() as fold:
         fold(world.entries, 7, 7, 7, path=path)
@@ -75,6 +77,7 @@ def test_an_open_projection_can_be_checked(tmp_path: Path) -> None:
         ("DELETE FROM past", {"bucket"}),
         ("DELETE FROM contender", {"bucket", "derivation"}),
         ("DELETE FROM derivation", {"derivation"}),
+        ("DELETE FROM following", {"following"}),
         (
             "UPDATE derivation SET source = zeroblob(16) WHERE source = (SELECT min(source) FROM derivation)",
             {"derivation"},

@@ -332,3 +332,50 @@ def test_a_snapshot_stays_where_it_is(fold: Folder, tmp_path: object) -> None:
         assert text(reader, fact_id("a", "is"), world.now_us) == "one"
     assert reader.applied.index == 2
     assert text(reader, fact_id("a", "is"), world.now_us) == "two"
+
+
+def test_what_something_rests_on_is_not_prunable(fold: Folder) -> None:
+    """As no prune removes it; once nothing rests on it, it is."""
+    world = World()
+    premise = world.write("soon gone", "a", "is", ttl_us=DAY_US)
+    conclusion = world.write("too", "b", "is", ttl_us=DAY_US, derived_from=(premise,))
+    later_us = world.now_us + 2 * DAY_US
+    assert fold(world.entries).reader().prunable(later_us) == [conclusion]
+    world.say((c.FORGET, c.ForgetBody(conclusion)))
+    assert fold(world.entries).reader().prunable(later_us) == [premise]
+
+
+# --- episodes ---------------------------------------------------------------------------------------------------------
+
+
+def test_episodes_are_found_from_what_was_taken_from_them(fold: Folder) -> None:
+    """With those around them; a conversation that forks has more than one next."""
+    world = World()
+    first, other = (world.write(text, kind="episode", source="chat") for text in ("one", "another"))
+    nexts = [world.write(text, kind="episode", follows=first) for text in ("two", "two instead")]
+    premise = world.write("a premise", "a", "is")
+    taken = world.write("taken", "b", "is", derived_from=(nexts[0], premise, other))
+    reader = fold(world.entries).reader()
+    record = reader.record(taken)
+    assert record is not None
+    episodes = reader.episodes_of(record)
+    assert [episode.text for episode in episodes] == ["two", "another"]
+    before = [reader.episode_before(episode) for episode in episodes]
+    assert [episode and episode.text for episode in before] == ["one", None]
+    assert reader.episodes_after(first) == tuple(sorted(nexts))
+    assert reader.episodes_after(other) == ()
+    world.say((c.FORGET, c.ForgetBody(first)))
+    reader = fold(world.entries).reader()
+    assert reader.episode_before(episodes[0]) is None
+
+
+def test_episodes_are_recalled_by_who_asks_for_them(fold: Folder) -> None:
+    """A page of all records has them; a recall only where their kind is asked for."""
+    world = World()
+    episode = world.write("figs", kind="episode", source="chat")
+    fact = world.write("figs", "Zoe", "likes")
+    reader = fold(world.entries).reader()
+    found = [[hit.record.id for hit in reader.recall("figs", world.now_us, filters=Filters(kind=kind)).hits]
+             for kind in (None, "episode", "fact")]  # fmt: skip
+    assert found == [[fact], [episode], [fact]]
+    assert {record.id for record in reader.page(world.now_us).records} == {episode, fact}
