@@ -771,7 +771,7 @@ Global___Rejections: _TypeAlias = Rejections  # noqa: Y015
 class ReadReply(_message.Message):
     """Rows are canonical msgpack arrays, in this order of fields: id, kind, subject, predicate, scope, text, metadata, detail,
     source, provenance, reason, value_digest, trust, confidence_ppm, strength_ppm, strength_at_us, support, sources,
-    principals, authenticated, doubted, corroborators, contradictors, grounds, author, created_at_us, updated_at_us,
+    principals, authenticated, doubted, corroborators, contradictors, grounds, follows, author, created_at_us, updated_at_us,
     last_seen_us, valid_from_us, valid_to_us, expires_at_us, volatile_until_us, pinned, corrections_count, cause, version.
     A past row is [row, version that ended it, time, ending event, reason]. Later releases may append to both.
     """
