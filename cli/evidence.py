@@ -75,6 +75,7 @@ def _evidence(item: ReviewItem) -> list[tuple[str, str]]:
         ("author", (_short(record.author) or "anonymous") + standing),
         ("source", record.source),
         ("provenance", ", ".join(record.provenance)),
+        ("rests on", ", ".join(record.derived_from)),
         ("support", f"{record.support_count} sources, {item.supporters} principals"),
         ("verifies", f"{item.confirmed_by} of {item.principals_needed} principals who count"),
         ("said for it", _times(item.corroborations)),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from veridical.cli.evidence import overview, past, picture
 from veridical.cli.review_desk import Choice, Desk, Tally, chosen
-from veridical.memory import LocalMemory, MemoryRecord, Principal, Trust
+from veridical.memory import LocalMemory, MemoryRecord, Principal, ReviewItem, Trust
 from veridical.memory.errors import Refused
 
 BOSS, ANN, BEN = (Principal(bytes([number]) * 32) for number in (1, 2, 3))
@@ -70,6 +70,13 @@ def reviewed(memory: LocalMemory, *lines: str, scopes: Sequence[str] | None = No
     return Desk(memory, terminal.console, terminal.ask).run(scopes), terminal.text
 
 
+def shown_of(item: ReviewItem) -> str:
+    """How a record looks."""
+    terminal = Terminal([])
+    terminal.console.print(picture(item))
+    return terminal.text
+
+
 def trust_of(memory: LocalMemory, id: str) -> tuple[str, Trust]:
     """What is held there, and how it is believed."""
     record = memory.get(id)
@@ -105,6 +112,10 @@ def test_the_evidence_is_shown(store: Store) -> None:
     ))  # fmt: skip
     store.ann.write(fact("port", "7402", source="doc:9"))
     store.boss.contradict(record.id, reason="it is another")
+    rests_on = store.boss.write(fact("inference", "so", "team:a").model_copy(update={"derived_from": [record.id]}))
+    item = store.boss.review_item(rests_on.id)
+    assert item is not None and item.record.derived_from == [record.id]
+    assert record.id in shown_of(item)
     _, shown = reviewed(store.boss, "h", "q")
     for told in (
         ANN.key_id[:12], "right 0.60: 1 kept, 0 lost", "doc:9", "said against it", "once", "1 of 2 principals", "7401",
