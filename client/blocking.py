@@ -105,13 +105,11 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         timeout_s: float | None = None,
     ) -> list[MemoryRecord | Refused]:
         """See `AsyncMemory.write_many`."""
-        ids = [self._new_id() for _ in records] if command_ids is None else list(command_ids)
-        if not records:
-            return []
-        return self._command(
-            ids[0] if ids else "",
+        return self._written_many(
+            records,
+            command_ids,
             timeout_s,
-            lambda memory, left: memory.write_many(records, command_ids=ids, timeout_s=left),
+            lambda memory, ids, left: memory.write_many(records, command_ids=ids, timeout_s=left),
         )
 
     def corroborate(
@@ -345,6 +343,19 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
     ) -> Result:
         id = self._new_id() if command_id is None else command_id
         return self._command(id, timeout_s, lambda memory, left: call(memory, id, left))
+
+    def _written_many(
+        self,
+        records: Sequence[MemoryRecord],
+        command_ids: Sequence[str] | None,
+        timeout_s: float | None,
+        call: Callable[[AsyncMemory, list[str], float], Coroutine[Any, Any, list[MemoryRecord | Refused]]],
+    ) -> list[MemoryRecord | Refused]:
+        ids = [self._new_id() for _ in records] if command_ids is None else list(command_ids)
+        if not records:
+            return []
+        first = ids[0] if ids else ""
+        return self._command(first, timeout_s, lambda memory, left: call(memory, ids, left))
 
     def _command(self, id: str, timeout_s: float | None, call: Call[Result]) -> Result:
         return self._answered(timeout_s, call, lambda: OutcomeUnknown(id))

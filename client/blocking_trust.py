@@ -38,6 +38,16 @@ class BlockingTrustCalls(ABC):
     ) -> Result:
         """Run a call that changes nothing."""
 
+    @abstractmethod
+    def _written_many(
+        self,
+        records: Sequence[MemoryRecord],
+        command_ids: Sequence[str] | None,
+        timeout_s: float | None,
+        call: Callable[[AsyncMemory, list[str], float], Coroutine[Any, Any, list[MemoryRecord | Refused]]],
+    ) -> list[MemoryRecord | Refused]:
+        """Run a call that writes many records, under those command ids or new ones."""
+
     # --- who may do what ----------------------------------------------------------------------------------------------
 
     def enroll(
@@ -235,6 +245,22 @@ class BlockingTrustCalls(ABC):
                 command_id=command,
                 timeout_s=left,
             ),
+        )
+
+    def write_vouched(
+        self,
+        records: Sequence[MemoryRecord],
+        speaker: str,
+        *,
+        command_ids: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MemoryRecord | Refused]:
+        """See `TrustCalls.write_vouched`."""
+        return self._written_many(
+            records,
+            command_ids,
+            timeout_s,
+            lambda memory, ids, left: memory.write_vouched(records, speaker, command_ids=ids, timeout_s=left),
         )
 
     def import_belief(

@@ -325,6 +325,23 @@ class TrustCalls(ABC):
             return Attested(False, f"written, but the evidence was not taken: {refusal}")
         return Attested(True, "verified by a fact-bound attestation")
 
+    async def write_vouched(
+        self,
+        records: Sequence[MemoryRecord],
+        speaker: str,
+        *,
+        command_ids: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MemoryRecord | Refused]:
+        """`write_many` in the name of `speaker`, whom the caller has authenticated: a key in hex, or another identity.
+
+        Needs the right `vouch` where the records go. What enough such speakers say is verified.
+        """
+        if not speaker.strip():
+            raise Invalid("speaker", "is empty; name whom you have authenticated")
+        bodies = [record.write_body()._replace(vouched=speaker.strip()) for record in records]
+        return await self._written(bodies, command_ids, timeout_s)
+
     async def import_belief(
         self,
         record: MemoryRecord,

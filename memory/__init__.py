@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..embedded import LocalMemory, ReplicatedMemory
     from ..security.principal import Principal
     from ..stores import known_backends, load_backend
+    from ..trust.budget import BudgetedRecall, recall_budgeted
+    from ..trust.chat import OpenAIChat
+    from ..trust.conversation import ConversationReport, remember_conversation
+    from ..trust.facts import Extraction, extract_facts
     from .changes import Cursor
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
@@ -27,21 +31,26 @@ __all__ = [
     "AsyncReplicatedMemory",
     "AuthorTrust",
     "BarredValue",
+    "BudgetedRecall",
     "Change",
     "Contender",
+    "ConversationReport",
     "Cursor",
+    "Extraction",
     "HistoryItem",
     "KnownPrincipal",
     "LocalMemory",
     "MemoryKind",
     "MemoryRecord",
     "MemoryView",
+    "OpenAIChat",
     "Principal",
     "ReplicatedMemory",
     "ReviewItem",
     "ScopeLattice",
     "Trust",
     "correction_chain",
+    "extract_facts",
     "graduate",
     "import_belief",
     "is_reserved_key",
@@ -50,28 +59,37 @@ __all__ = [
     "load_backend",
     "make_id",
     "make_key",
+    "recall_budgeted",
+    "remember_conversation",
 ]  # fmt: skip
 
 _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
-    "AsyncReplicatedMemory": "veridical.client",
     "BEGINNING": "veridical.client.watching",
-    "Change": "veridical.client.watching",
-    "Cursor": "veridical.memory.changes",
+    "AsyncReplicatedMemory": "veridical.client",
     "AuthorTrust": "veridical.memory.reputation",
     "BarredValue": "veridical.memory.reviewing",
+    "BudgetedRecall": "veridical.trust.budget",
+    "Change": "veridical.client.watching",
     "Contender": "veridical.memory.reviewing",
+    "ConversationReport": "veridical.trust.conversation",
+    "Cursor": "veridical.memory.changes",
+    "Extraction": "veridical.trust.facts",
     "KnownPrincipal": "veridical.memory.reviewing",
     "LocalMemory": "veridical.embedded",
+    "OpenAIChat": "veridical.trust.chat",
     "Principal": "veridical.security.principal",
     "ReplicatedMemory": "veridical.embedded",
     "ReviewItem": "veridical.memory.reviewing",
     "ScopeLattice": "veridical.memory.lattice",
+    "extract_facts": "veridical.trust.facts",
     "graduate": "veridical.client.sharing",
     "import_belief": "veridical.client.sharing",
     "is_reserved_key": "veridical.memory.keys",
     "known_backends": "veridical.stores",
     "lattice_recall": "veridical.client.sharing",
     "load_backend": "veridical.stores",
+    "recall_budgeted": "veridical.trust.budget",
+    "remember_conversation": "veridical.trust.conversation",
 }
 
 

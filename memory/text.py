@@ -28,8 +28,12 @@ def canonical_text(text: str) -> str:
     """NFKC, invisible characters removed, runs of control and white space as one space, angle brackets defanged."""
     if _is_plain(text):
         return _closed(text)
-    seen = normalize("NFKC", _INVISIBLE.sub("", normalize("NFKC", text)))
-    return _GAPS.sub(" ", seen).strip().translate(_ANGLES)
+    return _GAPS.sub(" ", seen_text(text)).strip().translate(_ANGLES)
+
+
+def seen_text(text: str) -> str:
+    """What a reader sees of a text: NFKC, without invisible characters."""
+    return normalize("NFKC", _INVISIBLE.sub("", normalize("NFKC", text)))
 
 
 def comparison_key(text: str) -> str:

@@ -25,10 +25,13 @@ from veridical.memory import (
     ScopeLattice,
     Trust,
     correction_chain,
+    recall_budgeted,
+    remember_conversation,
     rules,
 )
 from veridical.memory.errors import Conflict, HistoryChanged, Invalid, Refused, TooLarge
 from veridical.security.keys import KeyPair
+from veridical.trust.conversation import Grade
 from veridical.verdict import GateReceipt, Report, Runner, Verdict, attest_fact, signed_report
 from veridical.verdict.runner import SEED_VARIABLE
 
@@ -735,3 +738,31 @@ class Impostor(Principal):
     def public_key(self) -> bytes:
         """The other's."""
         return self._named.public_key
+
+    # --- conversations ------------------------------------------------------------------------------------------------
+
+    def test_a_conversation_is_graded_by_who_says_it(self, guarded: Guarded) -> None:
+        """Two speakers whom a holder of `vouch` has authenticated verify; one alone, or without that right, do not."""
+        speakers = {"session 1": "carol", "session 2": "dave"}
+
+        def told(memory: BlockingMemory, source: str, authenticate: Callable[[str], str | None] | None) -> list[Grade]:
+            report = remember_conversation(
+                memory, "We use the pump", scope=HERE, source=source, authenticate=authenticate,
+                chat=lambda _: '[{"subject": "pump", "predicate": "is", "text": "in use"}]',
+            )  # fmt: skip
+            return [graded.grade for graded in report.facts]
+
+        assert told(guarded.admin, "session 1", speakers.get) == [Grade.CANDIDATE]
+        assert told(guarded.admin, "session 1", speakers.get) == [Grade.CANDIDATE]
+        with pytest.raises(Refused, match=rules.NOT_GRANTED):
+            told(guarded.alice, "session 2", speakers.get)
+        assert told(guarded.admin, "session 2", speakers.get) == [Grade.VERIFIED]
+
+    def test_a_recall_keeps_its_budget(self, unguarded: BlockingMemory) -> None:
+        """The verified fact goes first, whatever fits the words better."""
+        told = unguarded.write(fact("kettle", "boils in a minute"))
+        unguarded.approve(told.id)
+        unguarded.write(fact("kettle kettle", "kettle kettle kettle"))
+        roomy, tight = (recall_budgeted(unguarded, "kettle", scope=HERE, token_budget=budget) for budget in (1_000, 10))
+        assert [record.subject for record in roomy.records] == ["kettle", "kettle kettle"]
+        assert (tight.records[0].subject, tight.dropped, tight.over_budget) == ("kettle", 1, True)

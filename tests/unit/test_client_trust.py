@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from veridical.client.trust import following_id, key_of
-from veridical.memory import LocalMemory, Principal
+from veridical.memory import LocalMemory, MemoryRecord, Principal
 from veridical.memory.errors import Invalid, TooLarge
 from veridical.memory.view import RecordVersion
 
@@ -30,6 +30,7 @@ WRONG: list[tuple[str, Call]] = [
     ("text", lambda m: m.edit(ID, " ")),
     ("event", lambda m: m.undo(ID, RecordVersion(epoch=-1, index=0, place=0), reason="x")),
     ("evidence", lambda m: m.attest(ID, {"form": object()})),
+    ("speaker", lambda m: m.write_vouched([MemoryRecord(text="x")], " ")),
     ("scope", lambda m: m.set_scope_parent("a*", "b")),
     ("predicate", lambda m: m.set_multi_valued("*", " ")),
     ("scope", lambda m: m.recall("x", scope=["a", "b*"])),

@@ -1,11 +1,11 @@
 """The examples of the document that this product follows, run as they stand there with only the package name changed.
 
 Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
-writes, fact-bound attestation, the replicated pair.
+writes, fact-bound attestation, conversations and budgeted recall, the replicated pair.
 
 Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
 chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
-and mTLS, `extract_facts`, `remember_conversation` and `recall_budgeted`, `consolidate_failures`, `induce_hierarchy`,
+and mTLS, `consolidate_failures`, `induce_hierarchy`,
 `librarian_pass`, `revise_with_counterexample` and `propagate_revision`, `FailureLedger` and `regression_report`,
 `PromotionGate` with `HeldOutCorpus` and `EvalCase`, `AntiEntropy`, the MCP host, `cert_sha256`, and both demos. Where
 an example speaks to a server about something that is there, its calls are made here on a memory of this process.
@@ -31,6 +31,9 @@ from veridical.memory import (
     correction_chain,
     graduate,
     lattice_recall,
+    make_id,
+    recall_budgeted,
+    remember_conversation,
 )
 from veridical.memory.view import make_key
 from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
@@ -141,6 +144,38 @@ def test_fact_bound_attestation(mem: LocalMemory) -> None:
     assert res["reason"] == "verified by a fact-bound attestation"
     assert verify_fact_attestation(receipt, "auth", "uses", CLAIM, allowed_algs={"ed25519"})
     assert not verify_fact_attestation(receipt, "auth", "uses", "sessions are cookies", allowed_algs={"ed25519"})
+
+
+def test_conversational_memory(mem: LocalMemory) -> None:
+    """A single say-so is a candidate; a second authenticated principal verifies it; then what fits the budget."""
+
+    def my_llm(prompt: str) -> str:
+        value = "light mode" if "light mode" in prompt else "dark mode"
+        return f'[{{"subject": "Dana", "predicate": "prefers", "text": "{value}"}}]'
+
+    remember_conversation(mem, "I'm Dana and I prefer dark mode", scope="user:dana", chat=my_llm)
+    prefers = make_id(make_key("Dana", "prefers", "user:dana"))
+
+    def held() -> tuple[str, str]:
+        found = mem.get(prefers)
+        assert found is not None
+        return found.text, found.trust.value
+
+    assert held() == ("dark mode", "candidate")
+    for token in ("alice's", "bob's"):
+        remember_conversation(
+            mem, "Dana prefers dark mode", scope="user:dana", chat=my_llm, authenticate=str.upper, source=token
+        )
+    assert held() == ("dark mode", "verified")
+    remember_conversation(
+        mem, "actually, light mode", scope="user:dana", chat=my_llm, authenticate=str.upper, source="bob's"
+    )
+    assert held() == ("light mode", "candidate")
+
+    ctx = recall_budgeted(mem, "Dana preferences", scope="user:dana", token_budget=200)
+    print(ctx.text, "|", ctx.used_tokens, "tokens,", ctx.dropped, "dropped")
+    assert "- Dana prefers: light mode" in ctx.text
+    assert (ctx.used_tokens <= 200, ctx.dropped) == (True, 0)
 
 
 def test_the_replicated_pair() -> None:
