@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-process sim bench bench-quick figures check format proto transcripts up down lock clean
+.PHONY: help setup demo test test-process sim drill bench bench-quick figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -47,6 +47,9 @@ test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, 
 
 sim: $(READY) ## Run 300 seeds of simulated clusters, and show that every mutant of the protocol is caught
 	$(BIN)/veridical sim
+
+drill: $(READY) ## Break a cluster of real nodes under load in every way, and write docs/drill.md
+	$(BIN)/veridical drill all --out docs/drill.md
 
 bench: .venv/.bench ## Measure beside etcd (where installed), PySyncObj and SQLite; see make bench OPTIONS=--help
 	@PYTHONPATH=bench $(BIN)/python bench/run.py $(if $(findstring --only,$(OPTIONS)),,--json bench/figures.json) $(OPTIONS)

@@ -11,6 +11,7 @@ from . import (
     audit,
     cluster,
     doctor,
+    drilling,
     facts,
     importing,
     lattices,
@@ -85,7 +86,7 @@ def application() -> typer.Typer:
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
-    for verb in (doctor.doctor, reindexing.reindex):
+    for verb in (doctor.doctor, reindexing.reindex, drilling.drill):
         verbs.command(rich_help_panel="Proof")(verb)
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
     return verbs

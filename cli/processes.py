@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
@@ -38,7 +38,7 @@ MODULE: Final = "veridical.cli.main"
 
 def new_cluster(data: Path, name: str, count: int, base_port: int) -> LocalCluster:
     """A cluster of so many nodes, written down; base port 0: any free ones. Raises `Invalid` when a port is taken."""
-    ports = _free_ports(2 * count) if base_port == 0 else _numbered_ports(count, base_port)
+    ports = free_ports(2 * count) if base_port == 0 else _numbered_ports(count, base_port)
     nodes = tuple(
         LocalNode(f"n{place + 1}", f"{HOST}:{grpc}", f"{HOST}:{http}", str(data / f"n{place + 1}"))
         for place, (grpc, http) in enumerate(zip(ports[:count], ports[count:], strict=True))
@@ -46,7 +46,7 @@ def new_cluster(data: Path, name: str, count: int, base_port: int) -> LocalClust
     cluster = LocalCluster(data, name, nodes)
     for node in nodes:
         node.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (node.directory / CONFIGURATION).write_text(_configuration(cluster, node))
+        (node.directory / CONFIGURATION).write_text(configuration(cluster, node))
     cluster.store()
     return cluster
 
@@ -55,11 +55,11 @@ def further_node(cluster: LocalCluster) -> LocalNode:
     """One more node of this cluster, at free ports, written down. Its configuration names all of them."""
     taken = {node.name for node in cluster.nodes}
     number = next(number for number in count(1) if _unclaimed(cluster, f"n{number}", taken))
-    grpc, http = _free_ports(2)
+    grpc, http = free_ports(2)
     node = LocalNode(f"n{number}", f"{HOST}:{grpc}", f"{HOST}:{http}", str(cluster.data / f"n{number}"))
     grown = replace(cluster, nodes=(*cluster.nodes, node))
     node.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (node.directory / CONFIGURATION).write_text(_configuration(grown, node))
+    (node.directory / CONFIGURATION).write_text(configuration(grown, node))
     grown.store()
     return node
 
@@ -88,7 +88,8 @@ def _numbered_ports(count: int, base_port: int) -> list[int]:
     return ports
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address at which nobody listens now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -110,8 +111,10 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _configuration(cluster: LocalCluster, node: LocalNode) -> str:
-    peers = "".join(f'{peer.name} = "{peer.endpoint}"\n' for peer in cluster.nodes)
+def configuration(cluster: LocalCluster, node: LocalNode, reached: Mapping[str, str] | None = None) -> str:
+    """What a node is told; `reached` says where it finds the others by name, unless at their own endpoints."""
+    reached = reached or {}
+    peers = "".join(f'{peer.name} = "{reached.get(peer.name, peer.endpoint)}"\n' for peer in cluster.nodes)
     return (
         f'name = "{node.name}"\ncluster = "{cluster.cluster}"\nendpoint = "{node.endpoint}"\nhttp = "{node.http}"\n'
         f"\n[peers]\n{peers}"

@@ -168,8 +168,10 @@ class RecentEntries:
         self._size_bytes = 0
 
     def extend(self, cut_after: int | None, entries: Sequence[Entry]) -> None:
-        """Follow a write of the log."""
+        """Follow a write of the log. Where a full disk has swallowed an earlier one, the same index comes again."""
         with self._lock:
+            if entries:
+                cut_after = entries[0].index - 1
             if cut_after is not None:
                 while self._entries and self._entries[-1].index > cut_after:
                     self._size_bytes -= self._entries.pop().size_bytes

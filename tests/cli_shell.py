@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CALL_TIMEOUT_S = 100
+CALL_TIMEOUT_S = 240
 
 
 class Done(NamedTuple):

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_of_writers import Writers, missing, times_decided
 from grpc_cluster import NodeProcess, ProcessCluster, eventually, process_cluster
 
 from veridical.cli.comparing import compared
 from veridical.client import AsyncReplicatedMemory
+from veridical.drills.load import Writers, missing
+from veridical.log.canonical import decode
+from veridical.log.entry import Envelope
+from veridical.log.store import LogStore
 from veridical.memory import make_id, make_key
 from veridical.memory.errors import VeridicalError
+from veridical.memory.machine import SEEN
 from veridical.node.system import SystemClock
 
 pytestmark = pytest.mark.process
@@ -32,6 +36,20 @@ EXCUSED_LIMIT_S = 0.5
 """No standstill excuses more: a handover that failed waits for the lease to run out, which takes longer than that."""
 
 PAUSE_S = 5.0
+
+
+def times_decided(log: Path) -> dict[str, int]:
+    """How often each command id was decided, and not merely answered again, in the log of a stopped node."""
+    counts: dict[str, int] = {}
+    store = LogStore.open(log, read_only=True)
+    try:
+        for entry, _ in store.history():
+            for head, item in zip(Envelope.parse(entry.envelope).commands, decode(entry.events), strict=True):
+                if head.kind.startswith("memory.") and item[0] != SEEN:
+                    counts[head.id.hex()] = counts.get(head.id.hex(), 0) + 1
+    finally:
+        store.close()
+    return counts
 
 
 @pytest.fixture

@@ -193,6 +193,16 @@ def test_recent_entries_follow_the_log() -> None:
     assert recent.take(5, 10) == []
 
 
+def test_what_a_full_disk_has_swallowed_is_not_folded() -> None:
+    """An entry that was on its way when the disk was full comes again, and may be another one by then."""
+    recent = RecentEntries(1 << 20)
+    swallowed, written = entry(2, size=1), entry(2, size=2)
+    recent.extend(None, [entry(1)])
+    recent.extend(None, [swallowed, entry(3)])
+    recent.extend(None, [written])
+    assert recent.take(1, 3)[1:] == [written]
+
+
 def test_recent_entries_are_bounded() -> None:
     """A fold that is far behind reads the log instead."""
     recent = RecentEntries(10_000)

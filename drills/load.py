@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Final, Self
 
-from veridical.client import AsyncReplicatedMemory
-from veridical.log.canonical import decode
-from veridical.log.entry import Envelope
-from veridical.log.store import LogStore
-from veridical.memory import MemoryRecord, make_id, make_key
-from veridical.memory.errors import OutcomeUnknown, VeridicalError
-from veridical.memory.machine import SEEN
+from ..client import AsyncReplicatedMemory
+from ..memory.errors import OutcomeUnknown, VeridicalError
+from ..memory.view import MemoryRecord, make_id, make_key
 
-TIMEOUT_S = 2.0
-GRACE_S = 0.1
-SCOPE = "repo:load"
-PAGE = 1000
+TIMEOUT_S: Final = 2.0
+GRACE_S: Final = 0.1
+"""A call ends by its time-out, and so much later at most."""
+
+PAUSE_S: Final = 0.01
+PREDICATE: Final = "is"
+SCOPE: Final = "repo:load"
+PAGE: Final = 1000
+READ_TIMEOUT_S: Final = 20.0
 
 
 @dataclass
 class Account:
-    """What the writers know: acknowledged subjects with their command ids, moments, and calls that took too long."""
+    """What the writers know: acknowledged subjects with their command ids, moments, and calls that took too long.
+
+    `errors` counts how calls ended that were not acknowledged at once, by the kind of the error.
+    """
 
     acknowledged: dict[str, str] = field(default_factory=dict[str, str])
     moments: list[float] = field(default_factory=list[float])
     overdue_s: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
 
     def first_after(self, moment: float) -> float:
-        """Seconds from `moment` to the next acknowledgement."""
-        return min(at for at in self.moments if at > moment) - moment
+        """Seconds from `moment` to the next acknowledgement; infinite when there is none."""
+        return min((at for at in self.moments if at > moment), default=float("inf")) - moment
 
     def longest_gap_s(self, begin: float, end: float) -> float:
         """The longest time without an acknowledgement between two moments."""
@@ -43,18 +48,22 @@ class Account:
 
 
 class Writers:
-    """Several writers in one process; each writes facts of its own, and repeats a call whose outcome is unknown."""
+    """Several writers in one process; each writes facts of its own, and repeats a call whose outcome is unknown.
 
-    def __init__(self, endpoints: Sequence[str], count: int = 8) -> None:
+    `prefix` begins their subjects, so that the facts of several loads can be told apart.
+    """
+
+    def __init__(self, endpoints: Sequence[str], count: int = 8, prefix: str = "subject") -> None:
         self.account = Account()
         self._endpoints = endpoints
         self._count = count
+        self._prefix = prefix
         self._numbers = itertools.count()
         self._tasks: list[asyncio.Task[None]] = []
         self._memory: AsyncReplicatedMemory | None = None
         self._news = asyncio.Event()
 
-    async def __aenter__(self) -> Writers:
+    async def __aenter__(self) -> Self:
         self._memory = await AsyncReplicatedMemory.connect(self._endpoints, timeout_s=TIMEOUT_S)
         self._tasks = [asyncio.create_task(self._write(self._memory)) for _ in range(self._count)]
         return self
@@ -70,31 +79,33 @@ class Writers:
 
     async def _write(self, memory: AsyncReplicatedMemory) -> None:
         while True:
-            await self._once(memory, f"subject {next(self._numbers)}")
+            await self._once(memory, f"{self._prefix} {next(self._numbers)}")
 
     async def _once(self, memory: AsyncReplicatedMemory, subject: str) -> None:
         """Write one fact until it is acknowledged; the same command id all the while."""
-        record = MemoryRecord(subject=subject, predicate="is", text=f"the value of {subject}", scope=SCOPE)
+        record = MemoryRecord(subject=subject, predicate=PREDICATE, text=value_of(subject), scope=SCOPE)
         command_id: str | None = None
         while True:
-            begun = time.monotonic()
+            begun = _now()
             try:
                 written = await memory.write(record, command_id=command_id)
             except OutcomeUnknown as unknown:
                 command_id = unknown.command_id
-            except VeridicalError:
-                await asyncio.sleep(0.01)
+                self.account.errors[type(unknown).__name__] += 1
+            except VeridicalError as error:
+                self.account.errors[type(error).__name__] += 1
+                await asyncio.sleep(PAUSE_S)
             else:
                 self.account.acknowledged[subject] = written.command_id
-                self.account.moments.append(time.monotonic())
+                self.account.moments.append(_now())
                 self._news.set()
                 return
             finally:
-                if (taken := time.monotonic() - begun) > TIMEOUT_S + GRACE_S:
+                if (taken := _now() - begun) > TIMEOUT_S + GRACE_S:
                     self.account.overdue_s.append(taken)
 
     async def acknowledge(self, more: int, timeout_s: float = 20.0) -> None:
-        """Wait until so many more facts were acknowledged."""
+        """Wait until so many more facts were acknowledged. Raises `TimeoutError`."""
         goal = len(self.account.moments) + more
         async with asyncio.timeout(timeout_s):
             while len(self.account.moments) < goal:
@@ -102,28 +113,24 @@ class Writers:
                 await self._news.wait()
 
 
+def _now() -> float:
+    """Seconds on the clock by which the calls are timed."""
+    return asyncio.get_running_loop().time()
+
+
+def value_of(subject: str) -> str:
+    """What a writer says of its subject."""
+    return f"the value of {subject}"
+
+
 async def missing(endpoints: Sequence[str], account: Account, consistency: str) -> list[str]:
-    """Subjects that were acknowledged and are not there now, or not as they were written."""
+    """Subjects that were acknowledged and are not there now, or not as they were written, or twice."""
     subjects = list(account.acknowledged)
-    ids = [make_id(make_key(subject, "is", SCOPE)) for subject in subjects]
-    async with AsyncReplicatedMemory(endpoints, read_consistency=consistency, timeout_s=20) as memory:
+    ids = [make_id(make_key(subject, PREDICATE, SCOPE)) for subject in subjects]
+    async with AsyncReplicatedMemory(endpoints, read_consistency=consistency, timeout_s=READ_TIMEOUT_S) as memory:
         pages = [await memory.get_many(ids[first : first + PAGE]) for first in range(0, len(ids), PAGE)]
     return [
         subject
         for subject, record in zip(subjects, itertools.chain(*pages), strict=True)
-        if record is None or record.text != f"the value of {subject}" or record.support_count != 1
+        if record is None or record.text != value_of(subject) or record.support_count != 1
     ]
-
-
-def times_decided(log: Path) -> dict[str, int]:
-    """How often each command id was decided, and not merely answered again, in the log of a stopped node."""
-    counts: dict[str, int] = {}
-    store = LogStore.open(log, read_only=True)
-    try:
-        for entry, _ in store.history():
-            for head, item in zip(Envelope.parse(entry.envelope).commands, decode(entry.events), strict=True):
-                if head.kind.startswith("memory.") and item[0] != SEEN:
-                    counts[head.id.hex()] = counts.get(head.id.hex(), 0) + 1
-    finally:
-        store.close()
-    return counts

@@ -1,0 +1,42 @@
+"""The drills, each held on real nodes: nothing acknowledged is lost, whatever is broken."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from cli_shell import Shell
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+
+EVERY = ["kill", "pause", "partition", "wipe", "rolling-restart", "disk-full"]
+
+
+def test_every_exercise_is_held_and_reported(tmp_path: Path) -> None:
+    """On clusters made for it. A full disk takes root on Linux, and is named where it was not exercised."""
+    done = Shell(tmp_path)("drill", *EVERY, "--out", str(tmp_path / "report.md"), target=False)
+    states = {exercise["name"]: (exercise["state"], exercise["reason"]) for exercise in done.answer["exercises"]}
+    can_mount = sys.platform == "linux" and os.geteuid() == 0
+    if not can_mount:
+        assert "root" in states.pop("disk-full")[1]
+    assert done.code == 0 and done.answer["passed"], done
+    assert set(states.values()) == {("held", "")}
+    assert all(not exercise["lost"] for exercise in done.answer["exercises"])
+    page = (tmp_path / "report.md").read_text()
+    assert all(f"## {name}: " in page for name in EVERY)
+
+
+def test_a_drill_on_a_running_cluster_leaves_it_whole(tmp_path: Path) -> None:
+    """What needs links of its own is not held there, and says so; an unknown exercise is refused."""
+    shell = Shell(tmp_path / "cluster")
+    shell.up()
+    try:
+        done = shell("drill", "kill", "partition")
+        states = [exercise["state"] for exercise in done.answer["exercises"]]
+        assert (done.code, states) == (0, ["held", "not held"])
+        assert shell("status").code == 0
+        assert shell("drill", "earthquake").code == 10
+    finally:
+        shell("down")
