@@ -6,7 +6,7 @@ share them, so each keeps to a subject of its own. Beside every refusal stands t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from veridical.memory.errors import Conflict, HistoryChanged, Invalid, Refused, 
 from veridical.security.keys import KeyPair
 from veridical.trust.conversation import Grade
 from veridical.verdict import GateReceipt, Report, Runner, Verdict, attest_fact, signed_report
-from veridical.verdict.runner import SEED_VARIABLE
 
 ADMIN, ALICE, BOB = (Principal(bytes([number]) * 32) for number in (1, 2, 3))
 EVERYTHING = ("read", "write", "review", "attest", "vouch", "admin")
@@ -94,15 +93,7 @@ def new_id() -> str:
 
 
 class ContractOfMemory:
-    """The scenarios. A subclass gives the fixtures `unguarded` and `guarded`, each for the whole class."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def runner(cls) -> Iterator[Runner]:
-        """The store's own runner: whoever opens a store while this fixture lives trusts it."""
-        with pytest.MonkeyPatch.context() as environment:
-            environment.setenv(SEED_VARIABLE, GRADER_SEED.hex())
-            yield Runner(KeyPair(GRADER_SEED))
+    """The scenarios. A door (`doors.py`) gives the fixtures `unguarded`, `guarded` and `runner`, once for a class."""
 
     # --- writing, in a store without principals -----------------------------------------------------------------------
 
