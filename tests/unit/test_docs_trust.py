@@ -40,7 +40,7 @@ def test_what_the_page_names_is_there(file: str, name: str) -> None:
 def test_a_wrong_name_would_be_noticed() -> None:
     """The check can fail."""
     assert "no_such_function" not in names("memory/text.py")
-    assert "value_key" in names("memory/text.py")
+    assert "comparison_key" in names("memory/text.py")
     assert len(NAMED) > 50
 
 

@@ -18,7 +18,7 @@ from veridical.memory.fence import FENCE_CLOSES, FENCE_OPENS, fenced, inert_line
 from veridical.trust.budget import CountTokens
 from veridical.trust.tokens import tokens_at_most
 
-COUNTED = Path(__file__).parents[1] / "vectors" / "token_counts.json"
+COUNTED = Path(__file__).parents[1] / "counts" / "token_counts.json"
 
 
 @pytest.fixture(scope="module")
