@@ -178,3 +178,23 @@ def test_principals_grants_and_the_lattice_are_shown(shell: Shell) -> None:
     for arguments in (("principal", "list"), ("grant", "list"), ("lattice", "show")):
         code, table = shell.plainly(*arguments, "--key", str(shell.keys / "boss"), answers="")
         assert code == 0 and table.strip()
+
+
+def test_the_ledger_holds_at_the_command_line(shell: Shell) -> None:
+    """A rejected value comes back by no verb and in no spelling; saying it again makes nothing verified."""
+    claim = ("office", "is", "the office closed")
+    written = shell.well("remember", *claim)
+    for source in ("doc:1", "doc:2", "doc:3"):
+        again = shell.well("remember", *claim, "--source", source)
+    assert (again["id"], again["trust"]) == (written["id"], "candidate")
+    shell.well("review", "reject", "office", "is", "--reason", "it is open")
+    shell.well("remember", "office", "is", "the office moved")
+    for text in ("the office closed", "THE  OFFICE CLOSED", "the\u00a0office closed", "the office\u200b closed"):
+        shell.refused("rejected_value", "remember", "office", "is", text)
+    shell.refused("rejected_value", "review", "edit", "office", "is", "--text", claim[2], "--reason", "no")
+    shell.refused("reserved_key", "remember", "me", "author_trust", "very good")
+    found = shell.well("recall", "office")["records"]
+    assert [record["text"] for record in found] == ["the office moved"]
+    assert shell.well("forget", "office", "is")["forgotten"] == written["id"]
+    assert shell.well("recall", "office")["records"] == []
+    assert [item["text"] for item in shell.well("history", written["id"])][-1] == claim[2]

@@ -1,4 +1,4 @@
-"""`docs/trust.md` names code and tests; whatever it names is there, and each of its claims has both kinds of test."""
+"""`docs/trust.md` and `docs/scenarios.md` name code and tests: all of it is there, refusals beside controls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MARKS = 7
 FURTHER = ("Recoverability", "Write ownership", "Authority")
 
 SECTIONS = {part.split("\n", 1)[0]: part for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]}
-NAMED = sorted(set(re.findall(r"`([\w/]+\.py)(::?[\w:.]+)`", PAGE)))
+SCENARIOS = (ROOT / "docs" / "scenarios.md").read_text()
+NAMED = sorted(set(re.findall(r"`([\w/]+\.py)(::?[\w:.]+)`", PAGE + SCENARIOS)))
 
 
 @lru_cache
@@ -58,3 +59,12 @@ def test_every_claim_has_code_a_refusal_and_a_control(title: str) -> None:
     assert set(parts) == {"code", "refused", "allowed"}
     assert all("tests/" in parts[kind] for kind in ("refused", "allowed"))
     assert not re.search(r"`tests/", parts["code"])
+
+
+def test_every_scenario_has_a_test() -> None:
+    """Each row of the tables names at least one."""
+    rows = [
+        line for line in SCENARIOS.splitlines() if line.startswith("| ") and not line.startswith(("| what", "|---"))
+    ]
+    assert len(rows) > 35
+    assert [row for row in rows if not re.search(r"`tests/[\w/]+\.py::", row)] == []
