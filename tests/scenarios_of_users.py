@@ -12,7 +12,17 @@ import pytest
 from contract_of_memory import HERE, Guarded, fact, refuses
 
 from veridical.client.blocking import BlockingMemory
-from veridical.memory import BEGINNING, MemoryRecord, Principal, Trust, correction_chain, rules
+from veridical.memory import (
+    BEGINNING,
+    MemoryKind,
+    MemoryRecord,
+    Principal,
+    Trust,
+    correction_chain,
+    recall_budgeted,
+    remember_conversation,
+    rules,
+)
 from veridical.memory.errors import Invalid, TooLarge
 
 INSTANTLY_S = 0.000_001
@@ -326,3 +336,81 @@ class Search:
         assert [hit.text for hit in unguarded.recall("zinc", scope=HERE)] == []
         assert [hit.text for hit in unguarded.recall("iron", scope=HERE)] == ["made of iron"]
         assert [item.text for item in unguarded.history(record.id)] == ["made of iron", "made of zinc"]
+
+
+class Conversations:
+    """What a model makes of a conversation is hostile input, and what it makes of memory is no new evidence."""
+
+    @pytest.mark.parametrize(
+        ("answer", "fails"),
+        [
+            ('"category": "x",', True), ("I cannot extract facts from this conversation.", None), ("{}", None),
+            ('[{"subject": "Dana", "predicate": "pre', True), ("", None), ("[]", False), ('{"facts": 7}', None),
+            ('[{"subject": {"a": 1}, "predicate": ["b"], "text": null}]', False),
+        ],
+    )  # fmt: skip
+    def test_garbage_of_a_model_stores_nothing(
+        self, unguarded: BlockingMemory, answer: str, fails: bool | None
+    ) -> None:
+        """It is told, and a later answer is taken; a fact in prose with braces is found."""
+        scope = "talk:garbage"
+        before = len(list(unguarded.all(scope=scope)))
+        report = remember_conversation(unguarded, "I'm Dana", scope=scope, chat=lambda _: answer)
+        assert report.facts == ()
+        assert fails is None or report.extraction_failed == fails
+        facts = [record for record in unguarded.all(scope=scope) if record.kind == MemoryKind.FACT]
+        assert len(facts) <= before
+        good = 'Sure {see below}: [{"subject": "Dana", "predicate": "is", "text": "a \\\\u00e9lite cook"}] {done}'
+        report = remember_conversation(unguarded, "I'm Dana", scope=scope, chat=lambda _: good)
+        assert [fact.grade.value for fact in report.facts] == ["candidate"]
+
+    def test_a_recalled_block_in_a_transcript_teaches_nothing(self, unguarded: BlockingMemory) -> None:
+        """It is cut out before anything is extracted; what was said around it is learnt."""
+        scope = "talk:loop"
+        first = unguarded.write(MemoryRecord(subject="Dana", predicate="prefers", text="dark mode", scope=scope))
+        block = recall_budgeted(unguarded, "Dana prefers", scope=scope, token_budget=500).text
+        remember_conversation(unguarded, f"{block}\nI'm Dana and I live in Faro.", scope=scope)
+        held = unguarded.get(first.id)
+        assert held is not None and (held.support_count, held.trust) == (1, Trust.CANDIDATE)
+        facts = [record for record in unguarded.all(scope=scope) if record.kind == MemoryKind.FACT]
+        assert {record.text for record in facts} - {"dark mode"} != set()
+
+    def test_a_transcript_displaces_nothing_verified(self, guarded: Guarded) -> None:
+        """Whoever supports the value may correct it so; a stranger's word waits beside it."""
+        scope = "contract/talk"
+
+        def says(memory: BlockingMemory, text: str) -> list[str]:
+            answer = f'[{{"subject": "Dana", "predicate": "prefers", "text": "{text}"}}]'
+            report = remember_conversation(memory, f"I prefer {text}", scope=scope, chat=lambda _: answer)
+            return [fact.grade.value for fact in report.facts]
+
+        claim = MemoryRecord(subject="Dana", predicate="prefers", text="dark mode", scope=scope)
+        for memory in (guarded.alice, guarded.admin):
+            written = memory.write(claim)
+        assert says(guarded.bob, "light mode") == ["contending"]
+        held = guarded.alice.get(written.id)
+        assert held is not None and (held.text, held.trust) == ("dark mode", Trust.VERIFIED)
+
+    @pytest.mark.parametrize("budget", [1, 20, 60, 200, 2_000])
+    def test_a_budget_holds_the_whole_block(self, unguarded: BlockingMemory, budget: int) -> None:
+        """Fence and all; or else the best record alone, with what it really costs."""
+        scope = "talk:budget"
+        unguarded.approve(unguarded.write(MemoryRecord(text="the budget is what the team agreed on", scope=scope)).id)
+        unguarded.write_many([MemoryRecord(text=f"budget rumour {n} is long " * 5, scope=scope) for n in range(20)])
+        context = recall_budgeted(unguarded, "budget", scope=scope, token_budget=budget, count_tokens=len)
+        assert context.used_tokens == len(context.text)
+        assert context.used_tokens <= budget or (context.over_budget and len(context.records) == 1)
+        assert context.records[0].trust == Trust.VERIFIED
+
+    def test_a_long_episode_is_kept_whole_and_found_by_its_last_line(self, unguarded: BlockingMemory) -> None:
+        """60 KB in one piece; over the limit it is refused with the limit, never cut."""
+        scope = "talk:long"
+        text = "\n".join(f"turn {number}: this and that" for number in range(2_500)) + "\nat last: the xylophone"
+        assert len(text) > 60_000
+        episode = unguarded.remember_episode(text, scope=scope, source="chat:1")
+        found = unguarded.get(episode.id)
+        assert found is not None and found.text == text
+        hits = unguarded.recall("xylophone", scope=scope, kind=MemoryKind.EPISODE)
+        assert [hit.id for hit in hits] == [episode.id]
+        with pytest.raises(TooLarge, match="200000"):
+            unguarded.remember_episode("x" * 200_001, scope=scope)

@@ -3,10 +3,10 @@
 import pytest
 from doors import NetworkDoor
 from scenarios_of_reference import ReferenceTrust
-from scenarios_of_users import Contradiction, Duplicates, Isolation, Search, Time
+from scenarios_of_users import Contradiction, Conversations, Duplicates, Isolation, Search, Time
 
 pytestmark = pytest.mark.process
 
 
-class TestNetwork(NetworkDoor, Duplicates, Contradiction, Time, Isolation, Search, ReferenceTrust):
+class TestNetwork(NetworkDoor, Duplicates, Contradiction, Time, Isolation, Search, Conversations, ReferenceTrust):
     """A cluster for each store."""
