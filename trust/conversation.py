@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from ..memory.errors import Invalid, Refused
+from ..memory.errors import Invalid, Refused, TooLarge
+from ..memory.fence import without_fenced
 from ..memory.receipts import fact_commitment
-from ..memory.rules import NOT_GRANTED
+from ..memory.rules import FORGOTTEN_SOURCE, NOT_GRANTED
+from ..memory.text import value_key
 from ..memory.view import MemoryRecord, Trust
 from ..verdict import GateReceipt
 from .chat import Chat
-from .facts import ExtractedFact, Extraction, extract_facts
+from .facts import TRANSCRIPT_CHARACTERS_LIMIT, ExtractedFact, Extraction, extract_facts
+from .leaks import masked
 from .ports import Evidence, TrustedMemory
 
 CONVERSATION: Final = "conversation"
@@ -49,14 +52,19 @@ class GradedFact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConversationReport:
-    """What a conversation left in the memory. `extraction` tells what was not taken, and whether it failed."""
+    """What a conversation left in the memory. `extraction` tells what was not taken, and whether it failed.
+
+    `episode` is the transcript as it is kept; forgetting that takes the facts back that nobody else states. It is None
+    where nothing was left to keep, or where it was forgotten before (then every fact is refused for that reason).
+    """
 
     facts: tuple[GradedFact, ...]
     extraction: Extraction
+    episode: MemoryRecord | None = None
 
     @property
     def extraction_failed(self) -> bool:
-        """Whether the model's answer could not be read: nothing was stored, and it may be tried again."""
+        """Whether the model's answer could not be read: no fact was stored, and it may be tried again."""
         return self.extraction.failed
 
     @property
@@ -71,7 +79,7 @@ class ConversationReport:
     def summary(self) -> str:
         """One line. What is out of the ordinary is named when there is any."""
         if self.extraction_failed:
-            return f"remember: extraction failed ({self.extraction.reason}); nothing was stored"
+            return f"remember: extraction failed ({self.extraction.reason}); no fact was stored"
         usual = (Grade.VERIFIED, Grade.CANDIDATE, Grade.SUPERSEDED, Grade.REFUSED)
         told = [f"{self.count(grade)} {grade}" for grade in usual]
         told += [f"{number} {name}" for name, number in self._rest() if number]
@@ -93,38 +101,59 @@ def remember_conversation(
     source: str = "",
     evidence: Evidence | Sequence[Evidence] = (),
 ) -> ConversationReport:
-    """Extract the facts of a transcript, write them as candidates, and grade them.
+    """Keep a transcript as an episode, extract its facts, write them as candidates, and grade them.
+
+    Secrets and this memory's own fenced words are cut out before anything is kept.
 
     A fact is verified when a receipt in `evidence` is about it, or once enough distinct authenticated principals have
     said it; repetition alone never verifies. `authenticate` says whom `source` proves; such a write needs the right
     `vouch`. A source that proves nobody is anonymous; where there is an `authenticate`, the source may be a secret, and
     is not kept. Raises `Refused` when the memory may not be written to.
     """
-    extraction = extract_facts(transcript, chat)
     speaker = None if authenticate is None else authenticate(source)
     label = source if authenticate is None else ""
-    records = [_record(fact, scope, label) for fact in extraction]
-    written = _written(mem, records, speaker)
+    episode = _kept(mem, transcript, scope, label)
+    extraction = extract_facts(transcript, chat)
+    written = _written(mem, [_record(fact, scope, label, episode) for fact in extraction], speaker, episode)
     receipts = _by_claim(evidence)
     graded = [
         _graded(mem, fact, answer, receipts.get(fact_commitment(*fact)))
         for fact, answer in zip(extraction, written, strict=True)
     ]
-    return ConversationReport(tuple(graded), extraction)
+    return ConversationReport(tuple(graded), extraction, episode if isinstance(episode, MemoryRecord) else None)
 
 
-def _record(fact: ExtractedFact, scope: str, source: str) -> MemoryRecord:
+def _kept(mem: TrustedMemory, transcript: str, scope: str, label: str) -> MemoryRecord | Refused | None:
+    """The transcript as an episode; or the refusal of one that was forgotten; or None where nothing is left of it."""
+    if len(transcript) > TRANSCRIPT_CHARACTERS_LIMIT:
+        raise TooLarge("transcript", len(transcript), TRANSCRIPT_CHARACTERS_LIMIT, "characters")
+    text = masked(without_fenced(transcript).text).text
+    if not value_key(text):
+        return None
+    try:
+        return mem.remember_episode(text, scope=scope, source=label)
+    except Refused as refusal:
+        if refusal.rule != FORGOTTEN_SOURCE:
+            raise
+        return refusal
+
+
+def _record(fact: ExtractedFact, scope: str, source: str, episode: MemoryRecord | Refused | None) -> MemoryRecord:
     subject, predicate, text = fact
+    origin = [episode.id] if isinstance(episode, MemoryRecord) else []
     return MemoryRecord(
-        subject=subject, predicate=predicate, text=text, scope=scope, source=source, provenance=[CONVERSATION]
-    )
+        subject=subject, predicate=predicate, text=text, scope=scope, source=source, derived_from=origin,
+        provenance=[CONVERSATION],
+    )  # fmt: skip
 
 
 def _written(
-    mem: TrustedMemory, records: Sequence[MemoryRecord], speaker: str | None
+    mem: TrustedMemory, records: Sequence[MemoryRecord], speaker: str | None, episode: MemoryRecord | Refused | None
 ) -> Sequence[MemoryRecord | Refused]:
     if not records:
         return ()
+    if isinstance(episode, Refused):
+        return [episode] * len(records)
     answers = mem.write_many(records) if speaker is None else mem.write_vouched(records, speaker)
     for answer in answers:
         if isinstance(answer, Refused) and answer.rule == NOT_GRANTED:

@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple, cast, overload
 from ..memory.errors import TooLarge
 from ..memory.fence import without_fenced
 from ..memory.keys import is_reserved_key, normal_name
-from ..memory.limits import NAME_CHARACTERS_LIMIT, TEXT_CHARACTERS_LIMIT
+from ..memory.limits import EPISODE_CHARACTERS_LIMIT, NAME_CHARACTERS_LIMIT, TEXT_CHARACTERS_LIMIT
 from ..memory.text import canonical_text, value_key
 from .chat import Chat, ChatFailed
 from .leaks import holds_secret
 from .parsing import parsed
 from .sentences import stated_facts
 
-TRANSCRIPT_CHARACTERS_LIMIT: Final = 400_000
+TRANSCRIPT_CHARACTERS_LIMIT: Final = EPISODE_CHARACTERS_LIMIT  # a longer one is handed over in parts
 FACTS_LIMIT: Final = 256
 """How many facts of one transcript are taken; one that states more is handed over in parts."""
 

@@ -22,6 +22,10 @@ class TrustedMemory(MemoryView, Protocol):
         """`write_many` in the name of `speaker`, whom the caller has authenticated; needs the right `vouch`."""
         ...
 
+    def remember_episode(self, text: str, *, scope: str, source: str = "") -> MemoryRecord:
+        """Keep what was said as it was said; facts that are taken from it name it in `derived_from`."""
+        ...
+
     def attest(self, id: str, receipt: Evidence) -> MemoryRecord:
         """Bring a receipt about this very claim: a pass verifies it, a fail rejects it."""
         ...

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from veridical.memory import LocalMemory, MemoryRecord, Principal, Trust, correction_chain, make_id, make_key
+from veridical.memory import (
+    LocalMemory,
+    MemoryKind,
+    MemoryRecord,
+    Principal,
+    Trust,
+    correction_chain,
+    make_id,
+    make_key,
+)
 from veridical.memory.errors import Invalid, Refused
 from veridical.memory.fence import fenced, inert_line
 from veridical.security.keys import KeyPair
@@ -156,9 +165,10 @@ def test_a_failed_extraction_is_told_and_stores_nothing(mem: LocalMemory) -> Non
     failed = remember_conversation(mem, "…", scope=SCOPE, chat=lambda _: "I cannot do that")
     empty = remember_conversation(mem, "…", scope=SCOPE, chat=lambda _: "[]")
     assert (failed.extraction_failed, empty.extraction_failed) == (True, False)
-    assert failed.summary() == "remember: extraction failed (there is no JSON in the answer); nothing was stored"
+    assert failed.summary() == "remember: extraction failed (there is no JSON in the answer); no fact was stored"
     assert empty.summary() == "remember: 0 verified, 0 candidate, 0 superseded, 0 refused"
-    assert list(mem.all()) == []
+    assert [record.kind for record in mem.all()] == [MemoryKind.EPISODE]
+    assert failed.episode is not None and failed.episode.text == "…"
 
 
 def test_what_was_recalled_is_not_learnt_again(mem: LocalMemory) -> None:
@@ -197,3 +207,59 @@ def test_in_a_guarded_store_vouching_is_a_right(tmp_path: Path) -> None:
         assert says(mem, "dark mode").count(Grade.VERIFIED) == 1
     with LocalMemory(path, principal=stranger) as mem, pytest.raises(Refused, match="not_granted"):
         says(mem, "dark mode")
+
+
+# --- episodes ---------------------------------------------------------------------------------------------------------
+
+
+def kept(mem: LocalMemory, transcript: str, text: str = "dark mode", **options: str) -> ConversationReport:
+    """A conversation of its own that says so."""
+    return remember_conversation(mem, transcript, scope=SCOPE, chat=model(("Dana", "prefers", text)), **options)
+
+
+def test_the_transcript_is_kept_without_secrets_and_without_our_own_words(mem: LocalMemory) -> None:
+    """As an episode that its facts name, and that no recall returns."""
+    block = fenced([inert_line(MemoryRecord(subject="a", predicate="b", text="ours"))])
+    report = kept(mem, f"Dark mode!{block} my key is sk-abcdefghijklmnopqrstuv", source="chat:7")
+    assert report.episode is not None and report.facts[0].record is not None
+    assert (report.episode.kind, report.episode.source) == (MemoryKind.EPISODE, "chat:7")
+    assert report.episode.text == "Dark mode! my key is [secret]"
+    assert report.facts[0].record.derived_from == [report.episode.id]
+    assert [hit.text for hit in mem.recall("dark mode", scope=SCOPE)] == ["dark mode"]
+
+
+def test_forgetting_the_episode_takes_its_facts_back(mem: LocalMemory) -> None:
+    """Those that nobody else states; told again from there they are refused, from elsewhere they are not."""
+    first, other = kept(mem, "one"), remember_conversation(mem, "two", scope=SCOPE, chat=model(("x", "is", "y")))
+    assert first.episode is not None and other.episode is not None
+    mem.forget(first.episode.id)
+    assert mem.get(PREFERS) is None
+    assert [hit.text for hit in mem.recall("y", scope=SCOPE)] == ["y"]
+    again = kept(mem, "one")
+    assert (again.episode, again.summary()) == (None, "remember: 0 verified, 0 candidate, 0 superseded, 1 refused")
+    assert "forgotten_source" in again.facts[0].reason
+    assert kept(mem, "three").count(Grade.CANDIDATE) == 1
+
+
+def test_a_fact_of_two_episodes_lives_until_both_are_gone(mem: LocalMemory) -> None:
+    """Whichever goes first."""
+    first, second = kept(mem, "one"), kept(mem, "two")
+    assert first.episode is not None and second.episode is not None
+    mem.forget(first.episode.id)
+    assert preference(mem).text == "dark mode"
+    mem.forget(second.episode.id)
+    assert mem.get(PREFERS) is None
+
+
+def test_an_episode_that_is_forgotten_while_it_is_read_leaves_nothing(mem: LocalMemory) -> None:
+    """The model takes its time; what it finds then has no source any more."""
+
+    def slow(_: str) -> str:
+        (episode,) = mem.all(kind=MemoryKind.EPISODE)
+        mem.forget(episode.id)
+        return json.dumps([{"subject": "Dana", "predicate": "prefers", "text": "dark mode"}])
+
+    report = remember_conversation(mem, "…", scope=SCOPE, chat=slow)
+    assert report.count(Grade.REFUSED) == 1
+    assert "source_gone" in report.facts[0].reason
+    assert mem.get(PREFERS) is None
