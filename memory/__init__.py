@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ..trust.budget import BudgetedRecall, recall_budgeted
     from ..trust.chat import OpenAIChat
     from ..trust.conversation import ConversationReport, remember_conversation
+    from ..trust.design import DesignRule
     from ..trust.facts import Extraction, extract_facts
+    from ..trust.failures import FailureLedger, Regression, regression_report
+    from ..trust.promotion import EvalCase, HeldOutCorpus, Promotion, PromotionGate
     from .changes import Cursor
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
@@ -36,7 +39,11 @@ __all__ = [
     "Contender",
     "ConversationReport",
     "Cursor",
+    "DesignRule",
+    "EvalCase",
     "Extraction",
+    "FailureLedger",
+    "HeldOutCorpus",
     "HistoryItem",
     "KnownPrincipal",
     "LocalMemory",
@@ -45,6 +52,9 @@ __all__ = [
     "MemoryView",
     "OpenAIChat",
     "Principal",
+    "Promotion",
+    "PromotionGate",
+    "Regression",
     "ReplicatedMemory",
     "ReviewItem",
     "ScopeLattice",
@@ -60,6 +70,7 @@ __all__ = [
     "make_id",
     "make_key",
     "recall_budgeted",
+    "regression_report",
     "remember_conversation",
 ]  # fmt: skip
 
@@ -73,11 +84,18 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "Contender": "veridical.memory.reviewing",
     "ConversationReport": "veridical.trust.conversation",
     "Cursor": "veridical.memory.changes",
+    "DesignRule": "veridical.trust.design",
+    "EvalCase": "veridical.trust.promotion",
     "Extraction": "veridical.trust.facts",
+    "FailureLedger": "veridical.trust.failures",
+    "HeldOutCorpus": "veridical.trust.promotion",
     "KnownPrincipal": "veridical.memory.reviewing",
     "LocalMemory": "veridical.embedded",
     "OpenAIChat": "veridical.trust.chat",
     "Principal": "veridical.security.principal",
+    "Promotion": "veridical.trust.promotion",
+    "PromotionGate": "veridical.trust.promotion",
+    "Regression": "veridical.trust.failures",
     "ReplicatedMemory": "veridical.embedded",
     "ReviewItem": "veridical.memory.reviewing",
     "ScopeLattice": "veridical.memory.lattice",
@@ -89,6 +107,7 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "lattice_recall": "veridical.client.sharing",
     "load_backend": "veridical.stores",
     "recall_budgeted": "veridical.trust.budget",
+    "regression_report": "veridical.trust.failures",
     "remember_conversation": "veridical.trust.conversation",
 }
 

@@ -16,7 +16,7 @@ import msgpack
 
 from ..log.entry import GENESIS_HASH
 from ..memory.grants import Grant
-from ..memory.keys import RESERVED_SCOPES
+from ..memory.keys import RESERVED_SCOPES, normal_name
 from ..memory.principals import Principal
 from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Witness
@@ -150,7 +150,9 @@ def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[i
 def is_searchable(record: Record) -> bool:
     """Whether a record may appear in a recall: it is not rejected, and no part of the product's own bookkeeping."""
     return (
-        record.trust != REJECTED and record.predicate not in CONTROL_PREDICATES and record.scope not in RESERVED_SCOPES
+        record.trust != REJECTED
+        and normal_name(record.predicate) not in CONTROL_PREDICATES
+        and record.scope not in RESERVED_SCOPES
     )
 
 

@@ -10,7 +10,7 @@ import re
 from typing import Any, Final, NamedTuple, cast
 
 ANSWER_CHARACTERS_LIMIT: Final = 1 << 20
-STARTS_LIMIT: Final = 1_000
+STARTS_LIMIT: Final = 200
 """How many brackets in an answer are tried as the beginning of its JSON."""
 
 _START: Final = re.compile(r"[\[{]")

@@ -14,6 +14,7 @@ SPEAKER: Final = "user"
 """Who says "I" in a transcript that names nobody."""
 
 _TURN: Final = re.compile(r"^\s*(?:\[[^\]\n]{1,40}\]\s*)?([A-Z][\w.'-]{0,30}|[a-z]{1,20})\s*:\s+(.+)$")
+_GAPS: Final = re.compile(r"\s+")
 _SENTENCE: Final = re.compile(r"[^.!?\n]+(?:[.](?=\S)[^.!?\n]*)*[.!?]?")
 _CLAUSE: Final = re.compile(r"\s*(?:,\s*|\s)(?:and|but)\s+(?=(?:I|we|my|our)\b)", re.IGNORECASE)
 _OPENING: Final = re.compile(
@@ -56,7 +57,8 @@ def stated_facts(transcript: str) -> Iterator[Stated]:
 
 def _turns(transcript: str) -> Iterator[tuple[str, str]]:
     speaker = SPEAKER
-    for line in transcript.splitlines():
+    for spaced in transcript.splitlines():
+        line = _GAPS.sub(" ", spaced)
         turn = _TURN.match(line)
         if turn is not None:
             speaker = turn[1]

@@ -1,13 +1,13 @@
 """The examples of the document that this product follows, run as they stand there with only the package name changed.
 
 Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
-writes, fact-bound attestation, conversations and budgeted recall, the replicated pair.
+writes, fact-bound attestation, conversations and budgeted recall, the failure ledger and its
+regression guard, the promotion gate, the replicated pair.
 
 Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
 chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
-and mTLS, `consolidate_failures`, `induce_hierarchy`,
-`librarian_pass`, `revise_with_counterexample` and `propagate_revision`, `FailureLedger` and `regression_report`,
-`PromotionGate` with `HeldOutCorpus` and `EvalCase`, `AntiEntropy`, the MCP host, `cert_sha256`, and both demos. Where
+and mTLS, `consolidate_failures`, `induce_hierarchy`, `librarian_pass`, `revise_with_counterexample` and
+`propagate_revision`, `AntiEntropy`, the MCP host, `cert_sha256`, and both demos. Where
 an example speaks to a server about something that is there, its calls are made here on a memory of this process.
 """
 
@@ -21,10 +21,14 @@ import pytest
 
 from veridical.fleet import InMemoryLeaseStore
 from veridical.memory import (
+    EvalCase,
+    FailureLedger,
+    HeldOutCorpus,
     LocalMemory,
     MemoryKind,
     MemoryRecord,
     Principal,
+    PromotionGate,
     ReplicatedMemory,
     ScopeLattice,
     Trust,
@@ -33,10 +37,11 @@ from veridical.memory import (
     lattice_recall,
     make_id,
     recall_budgeted,
+    regression_report,
     remember_conversation,
 )
 from veridical.memory.view import make_key
-from veridical.verdict import Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
+from veridical.verdict import Finding, Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
 from veridical.verdict.runner import SEED_VARIABLE, default_runner
 
 CLAIM = "sessions are JWT, 15-min expiry"
@@ -176,6 +181,45 @@ def test_conversational_memory(mem: LocalMemory) -> None:
     print(ctx.text, "|", ctx.used_tokens, "tokens,", ctx.dropped, "dropped")
     assert "- Dana prefers: light mode" in ctx.text
     assert (ctx.used_tokens <= 200, ctx.dropped) == (True, 0)
+
+
+def test_the_failure_ledger(mem: LocalMemory) -> None:
+    """What was fixed and is back fails the gate, by memory alone."""
+    fail_report = Report(
+        grader="vision",
+        verdict=Verdict.FAIL,
+        findings=(Finding(kind="overflow", message="card overflows by 12px", fingerprint="<fingerprint>"),),
+    )
+    new_report = fail_report
+
+    ledger = FailureLedger(mem, scope="repo:app")
+    ledger.record(fail_report)
+    assert regression_report(ledger.check_regressions(new_report)).verdict is Verdict.PASS
+    ledger.mark_fixed(["<fingerprint>"])
+
+    hits = ledger.check_regressions(new_report)
+    gate = regression_report(hits)
+    print(gate.verdict, gate.summary)
+    assert (gate.verdict, gate.summary) == (Verdict.FAIL, "1 fixed failure came back: overflow")
+
+
+def test_the_promotion_gate(mem: LocalMemory) -> None:
+    """A rule about overflow acts on the case that it should, and not on the other one."""
+    rule = mem.write(
+        MemoryRecord(
+            kind=MemoryKind.DESIGN_RULE, subject="overflow", predicate="design_rule", scope="repo:app",
+            text="when a card overflows: use max-width",
+            detail={"condition": "a card overflows", "action": "use max-width", "covers_kind": "overflow"},
+        )
+    )  # fmt: skip
+    corpus = HeldOutCorpus([
+        EvalCase(text="a card overflows the viewport on a 320px screen",
+                 covers_kind="overflow", label="prevent"),
+        EvalCase(text="the layout is fine on desktop", covers_kind="overflow", label="allow"),
+    ])  # fmt: skip
+    result = PromotionGate(mem, corpus).consider(rule)
+    print(result.promoted, round(result.f1, 2), result.reason)
+    assert (result.promoted, round(result.f1, 2)) == (True, 1.0)
 
 
 def test_the_replicated_pair() -> None:

@@ -63,7 +63,7 @@ def test_bad_escapes_are_taken_literally() -> None:
         (json.dumps([GOOD])[:-10], "the JSON of the answer is cut off"),
         (f"[{json.dumps(GOOD)}, {{'subject': 'x'}}]", "the JSON of the answer is malformed"),
         ("[" * 100_000, "the JSON of the answer is nested too deep"),
-        ("[x " * 2_000, "more than 1000 brackets and no JSON"),
+        ("[x " * 2_000, "more than 200 brackets and no JSON"),
         (json.dumps(GOOD) + " " * (1 << 20), "the answer is longer than 1048576 characters"),
         (5, "the model answered with something that is no text"),
     ],
