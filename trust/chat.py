@@ -27,6 +27,7 @@ MODEL: Final = "gpt-4o-mini"
 TIMEOUT_S: Final = 30.0
 ANSWER_BYTES_LIMIT: Final = 4 << 20
 COMPLAINT_CHARACTERS: Final = 300
+LATE: Final = "no answer in time"
 PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 SERVER_AT_FAULT: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 
@@ -104,7 +105,8 @@ class OpenAIChat:
                 response = connection.getresponse()
                 answer = response.status, _bounded(response)
         except (OSError, HTTPException) as error:
-            raise ChatFailed(deadline.reason or type(error).__name__, may_retry=True) from error
+            late = LATE if isinstance(error, TimeoutError) else deadline.reason
+            raise ChatFailed(late or type(error).__name__, may_retry=True) from error
         finally:
             connection.close()
         if deadline.reason:
@@ -139,7 +141,7 @@ class _Deadline:
         self._timer.cancel()
 
     def _end(self) -> None:
-        self.reason = "no answer in time"
+        self.reason = LATE
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

@@ -16,7 +16,8 @@ from veridical.trust.tokens import tokens_at_most
 SIZE = 190_000
 PIECES = (
     "x", " ", "< ", "<", "'", '"a', "/", "a/", "1", "a.", "ab1", "I am ", " and I", "\\", "[1,", "a:", "://a:", "-",
-    "a+-", "password: ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaa.", "Bearer ", ", ", "x is ", "token is ", "\u200b", "＜",
+    "a+-", "password: ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaa.", "Bearer ", ", ", "x is ", "token is ",
+    "\u200b", "＜",
 )  # fmt: skip
 PATTERNS: tuple[Callable[[str], object], ...] = (
     scrubbed, masked, lambda text: holds_secret("key", text), extract_facts, without_fenced, parsed, tokens_at_most,
