@@ -212,9 +212,11 @@ def test_in_a_guarded_store_vouching_is_a_right(tmp_path: Path) -> None:
 # --- episodes ---------------------------------------------------------------------------------------------------------
 
 
-def kept(mem: LocalMemory, transcript: str, text: str = "dark mode", **options: str) -> ConversationReport:
+def kept(mem: LocalMemory, transcript: str, source: str = "") -> ConversationReport:
     """A conversation of its own that says so."""
-    return remember_conversation(mem, transcript, scope=SCOPE, chat=model(("Dana", "prefers", text)), **options)
+    return remember_conversation(
+        mem, transcript, scope=SCOPE, chat=model(("Dana", "prefers", "dark mode")), source=source
+    )
 
 
 def test_the_transcript_is_kept_without_secrets_and_without_our_own_words(mem: LocalMemory) -> None:

@@ -23,6 +23,7 @@ from veridical.memory.errors import Invalid
 from veridical.security.keys import KeyPair
 from veridical.trust.design import DesignRule, rule_of, rule_record
 from veridical.trust.matching import applies_by_words
+from veridical.trust.promotion import MIN_F1, Applies
 from veridical.verdict import Runner
 from veridical.verdict.runner import SEED_VARIABLE
 
@@ -51,9 +52,17 @@ def candidate(mem: LocalMemory, rule: DesignRule = RULE, **fields: Any) -> Memor
     return mem.write(rule_record(rule, subject=rule.covers_kind, scope=SCOPE).model_copy(update=fields))
 
 
-def considered(mem: LocalMemory, rule: MemoryRecord, *cases: EvalCase, **options: Any) -> Promotion:
+def considered(
+    mem: LocalMemory,
+    rule: MemoryRecord,
+    *cases: EvalCase,
+    applies: Applies | None = None,
+    min_f1: float = MIN_F1,
+    runner: Runner | None = None,
+) -> Promotion:
     """What the gate says of it."""
-    return PromotionGate(mem, HeldOutCorpus(cases or CASES), **options).consider(rule)
+    gate = PromotionGate(mem, HeldOutCorpus(cases or CASES), applies=applies, min_f1=min_f1, runner=runner)
+    return gate.consider(rule)
 
 
 def test_a_rule_that_does_well_is_verified(mem: LocalMemory) -> None:
@@ -69,17 +78,17 @@ def test_a_rule_that_does_well_is_verified(mem: LocalMemory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("applies", "f1", "reason"),
+    ("acts_on", "f1", "reason"),
     [
-        (lambda _, __: True, 2 / 3, "F1 0.67 is under 0.80"),
-        (lambda _, __: False, 0.0, "F1 0.00 is under 0.80"),
-        (lambda _, text: "phone" in text, 2 / 3, "F1 0.67 is under 0.80"),
+        ("", 2 / 3, "F1 0.67 is under 0.80"),
+        ("no such word", 0.0, "F1 0.00 is under 0.80"),
+        ("phone", 2 / 3, "F1 0.67 is under 0.80"),
     ],
 )
-def test_a_rule_that_does_badly_stays_a_candidate(mem: LocalMemory, applies: Any, f1: float, reason: str) -> None:
+def test_a_rule_that_does_badly_stays_a_candidate(mem: LocalMemory, acts_on: str, f1: float, reason: str) -> None:
     """One that acts on everything, on nothing, on half of it; and it is no worse off than before."""
     rule = candidate(mem)
-    result = considered(mem, rule, applies=applies)
+    result = considered(mem, rule, applies=lambda _, text: acts_on in text)
     assert (result.promoted, result.f1, result.reason) == (False, pytest.approx(f1), reason)
     held = mem.get(rule.id)
     assert held is not None and (held.trust, held.epistemic_confidence) == (Trust.CANDIDATE, 0.5)
