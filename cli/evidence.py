@@ -76,12 +76,12 @@ def _evidence(item: ReviewItem) -> list[tuple[str, str]]:
         ("source", record.source),
         ("provenance", ", ".join(record.provenance)),
         ("rests on", ", ".join(record.derived_from)),
-        ("support", f"{record.support_count} sources, {item.supporters} principals"),
-        ("verifies", f"{item.confirmed_by} of {item.principals_needed} principals who count"),
+        ("support", f"{_count(record.support_count, 'source')}, {_count(item.supporters, 'principal')}"),
+        ("confirmed by", f"{item.confirmed_by} of {item.principals_needed} principals that verify it"),
         ("said for it", _times(item.corroborations)),
         ("said against it", _times(item.contradictions)),
         ("doubted", "a reviewer demoted it: no number of voices verifies it" if item.doubted else ""),
-        ("barred", f"{item.barred} other values were rejected here" if item.barred else ""),
+        ("barred", f"{_count(item.barred, 'value')} rejected under this key" if item.barred else ""),
         ("true", _interval(item)),
         ("recorded", "" if record.updated_at is None else record.updated_at.isoformat(timespec="seconds")),
         ("reason", record.reason),
@@ -112,6 +112,10 @@ def _interval(item: ReviewItem) -> str:
     begin, end = item.record.valid_from, item.record.valid_to
     words = [] if begin is None else [f"from {begin.isoformat(timespec='seconds')}"]
     return " ".join(words if end is None else [*words, f"until {end.isoformat(timespec='seconds')}"])
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _times(count: int) -> str:

@@ -6,8 +6,9 @@ See `questions.py`, whose tables these are part of.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from ..memory.errors import Invalid
 from ..memory.grants import Grant
 from ..memory.principals import Principal
 from ..memory.record import Record, Version
@@ -16,6 +17,8 @@ from ..projection.answers import Barred, Known, KnownPage, ReadPoint, Review, Re
 from ..proto.generated import memory_pb2
 from . import wire
 from .rows import past_of, past_row_of, record_of, row_of
+
+KEY_BYTES: Final = 32
 
 LatticePairs = tuple[tuple[str, str], ...]
 
@@ -71,7 +74,9 @@ def principals_to_wire(args: Mapping[str, Any]) -> memory_pb2.Principals:
 
 
 def principals(raw: memory_pb2.Principals) -> Mapping[str, Any]:
-    """Its arguments."""
+    """Its arguments. Raises `Invalid` for a key that is none."""
+    if raw.key and len(raw.key) != KEY_BYTES:
+        raise Invalid("key", f"is not {KEY_BYTES} bytes")
     args: dict[str, Any] = {"key": raw.key, "after": raw.after}
     return args | ({"limit": raw.limit} if raw.limit else {})
 

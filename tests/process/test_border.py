@@ -24,6 +24,7 @@ from veridical.memory.commands import WRITE, WriteBody, encode_body
 from veridical.memory.errors import Invalid, Refused, TooLarge, VeridicalError
 from veridical.memory.view import MemoryRecord
 from veridical.node.errors import failure_of, raised
+from veridical.projection.rows import pack
 from veridical.proto.channel import open_channel
 from veridical.proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2, memory_pb2_grpc, replication_pb2
 from veridical.proto.generated.failure_pb2 import Failure
@@ -437,6 +438,15 @@ READS: list[dict[str, Any]] = [
     {"scopes": memory_pb2.Scopes(), "mode": 99},
     {"scopes": memory_pb2.Scopes(), "min_index": (1 << 64) - 1, "mode": 1, "timeout_us": 200_000},
     {"scopes": memory_pb2.Scopes(), "max_staleness_us": -1},
+    {"review_queue": memory_pb2.ReviewQueue(after=b"x" * 1000, limit=5)},
+    {"review_queue": memory_pb2.ReviewQueue(after=pack([b"id", "no such scope", -(1 << 63)]), limit=(1 << 32) - 1)},
+    {"review_queue": memory_pb2.ReviewQueue(after=pack([b"id", "global", (1 << 64) - 1]))},
+    {"review_queue": memory_pb2.ReviewQueue(id=b"short")},
+    {"review_queue": memory_pb2.ReviewQueue(filters=memory_pb2.Filters(scopes=["../x", "*"], has_scopes=True))},
+    {"principals": memory_pb2.Principals(key=b"short")},
+    {"principals": memory_pb2.Principals(key=bytes(32), after=b"x" * 1000, limit=(1 << 32) - 1)},
+    {"rejections": memory_pb2.Rejections(id=b"short")},
+    {"lattice": memory_pb2.Lattice()},
 ]
 
 

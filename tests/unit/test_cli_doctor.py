@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,19 @@ def test_a_cluster_that_does_not_answer_is_trouble(monkeypatch: pytest.MonkeyPat
     assert (code, report["backend"], list(troubles(report))) == (NEGATIVE, "cluster", ["cluster"])
     code, report = run("doctor", "--backend", "cluster")
     assert (code, list(troubles(report))) == (NEGATIVE, ["backend"])
+
+
+def test_what_was_ignored_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Path) -> None:
+    """A package that registers a name of the product's own: the store that is opened stays ours."""
+    info = tmp_path / "site" / "burglar-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: burglar\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[veridical.memory_backends]\nlocal = burglar:Memory\n")
+    monkeypatch.setattr(sys, "path", [str(info.parent), *sys.path])
+    code, report = run("doctor")
+    assert (code, report["store"]) == (0, str(filled))
+    found = {check["what"]: check["found"] for check in report["checks"]}
+    assert found["ignored backend"] == "local of burglar 1.2: the product's own backend of that name stays"
 
 
 def test_an_export_has_nothing_to_reindex(filled: Path, tmp_path: Path) -> None:

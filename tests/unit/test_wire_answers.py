@@ -119,7 +119,8 @@ ARGS: dict[Verb, st.SearchStrategy[dict[str, Any]]] = {
     Verb.DIGEST: st.just({}),
     Verb.REVIEW_QUEUE: st.one_of(record_questions, page_questions),
     Verb.PRINCIPALS: st.fixed_dictionaries(
-        {"key": digests, "after": digests}, optional={"limit": st.integers(1, 1000)}
+        {"key": st.one_of(st.just(b""), st.binary(min_size=32, max_size=32)), "after": digests},
+        optional={"limit": st.integers(1, 1000)},
     ),
     Verb.LATTICE: st.just({}),
     Verb.REJECTIONS: st.fixed_dictionaries({"id": digests}),
