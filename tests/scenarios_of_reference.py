@@ -11,10 +11,20 @@ import pytest
 from contract_of_memory import ELSEWHERE, GRADER_SEED, HERE, Guarded, fact, new_id, receipt_for, refuses
 
 from veridical.client.blocking import BlockingMemory
-from veridical.memory import MemoryRecord, Trust, rules
+from veridical.memory import (
+    EvalCase,
+    FailureLedger,
+    HeldOutCorpus,
+    MemoryRecord,
+    PromotionGate,
+    Trust,
+    regression_report,
+    rules,
+)
 from veridical.memory.errors import Conflict, Invalid
 from veridical.security.keys import KeyPair
-from veridical.verdict import Runner, Verdict, attest_fact
+from veridical.trust.design import DesignRule, rule_record
+from veridical.verdict import Finding, Report, Runner, Verdict, attest_fact
 
 SPELLINGS = {
     "double space": "the  office closed",
@@ -151,3 +161,53 @@ class ReferenceTrust:
         for raise_it in (unguarded.promote, unguarded.approve, unguarded.corroborate):
             refuses(unguarded, rules.STANDING_REJECTION, lambda raise_it=raise_it: raise_it(id), id)
         assert unguarded.approve(unguarded.write(fact("myth", "is a myth")).id).trust == Trust.VERIFIED
+
+    # --- failures and rules -------------------------------------------------------------------------------------------
+
+    def test_a_fixed_failure_that_is_back_is_seen(self, unguarded: BlockingMemory) -> None:
+        """Also when it was recorded before it is checked, and with another number in it; a new one is none."""
+        ledger = FailureLedger(unguarded, "repo:reference")
+        then, now, other = (
+            Report(grader="vision", verdict=Verdict.FAIL, findings=(Finding(kind="overflow", message=message),))
+            for message in ("the card overflows by 12px", "the card overflows by 7px", "the menu is clipped")
+        )
+        keys = ledger.record(then)
+        ledger.mark_fixed(keys)
+        ledger.record(now)
+        ledger.record(other)
+        held = ledger.get(keys[0])
+        assert held is not None and (held.trust, held.pinned) == (Trust.VERIFIED, True)
+        assert regression_report(ledger.check_regressions(now)).verdict == Verdict.FAIL
+        assert regression_report(ledger.check_regressions(other)).verdict == Verdict.PASS
+
+    @pytest.mark.parametrize("field", ["subject", "text", "provenance", "metadata"])
+    def test_a_rule_is_promoted_by_what_it_does(self, unguarded: BlockingMemory, runner: Runner, field: str) -> None:
+        """A good one is; one that knows the canary or was rejected is not, and the answer says what happened."""
+        corpus = HeldOutCorpus(
+            [
+                EvalCase("a card overflows a narrow screen", f"kind {field}", "prevent"),
+                EvalCase("the layout is fine on desktop", f"kind {field}", "allow"),
+            ]
+        )
+        gate = PromotionGate(unguarded, corpus, applies=lambda _, text: "overflows" in text, runner=runner)
+
+        def rule(name: str, **fields: object) -> MemoryRecord:
+            condition = DesignRule("it is wider than the screen", "set max-width", f"kind {field}")
+            record = rule_record(condition, subject=f"kind {field}", scope=f"rules:{name}-{field}")
+            return unguarded.write(record.model_copy(update=fields))
+
+        leaks: dict[str, object] = {
+            "subject": f"x {corpus.canary}", "text": f"IF {corpus.canary} THEN nothing", "provenance": [corpus.canary],
+            "metadata": {"note": corpus.canary},
+        }  # fmt: skip
+        assert gate.consider(rule("leaky", **{field: leaks[field]})).promoted is False
+        rejected = rule("rejected")
+        unguarded.reject(rejected.id, reason="it breaks the print view")
+        result = gate.consider(rejected)
+        assert result.promoted is False
+        held = unguarded.get(rejected.id)
+        assert held is not None and held.trust == Trust.REJECTED
+        good = rule("good")
+        assert gate.consider(good).promoted is True
+        held = unguarded.get(good.id)
+        assert held is not None and held.trust == Trust.VERIFIED
