@@ -180,7 +180,7 @@ def test_a_wrong_setting_is_said_at_once(url: str, timeout_s: float) -> None:
 def test_the_key_is_found_in_the_environment_or_the_file(tmp_path: Path) -> None:
     """In that order; without either it says where it looks."""
     file = tmp_path / "key"
-    with pytest.raises(Invalid, match="OPENAI_API_KEY"):
+    with pytest.raises(ValueError, match="OPENAI_API_KEY"):
         openai_key({}, file)
     file.write_text(f"{KEY}\n")
     assert openai_key({}, file) == KEY
