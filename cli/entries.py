@@ -60,7 +60,7 @@ def _body_fields(kind: str, body: bytes | None) -> dict[str, Any] | None:
         fields: dict[str, Any] = decode_body(kind, body[SALT_BYTES:])._asdict()
     except Invalid as error:
         return {"unreadable": str(error)}
-    return {name: _readable(value) for name, value in fields.items() if value not in ("", (), None, "{}")}
+    return {name: _readable(value) for name, value in fields.items() if value not in ("", b"", (), None, "{}")}
 
 
 def _readable(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class BlockingSourceCalls(ABC):
-    """The part of a `BlockingMemory` that concerns sources. See `SourceCalls`."""
+    """The part of a `BlockingMemory` that concerns sources and corrections. See `SourceCalls`."""
 
     @abstractmethod
     def _change(
@@ -52,5 +52,24 @@ class BlockingSourceCalls(ABC):
                 metadata=metadata,
                 command_id=command,
                 timeout_s=left,
+            ),
+        )
+
+    def correct(
+        self,
+        id: str | Sequence[str],
+        text: str,
+        *,
+        reason: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """See `SourceCalls.correct`."""
+        return self._change(
+            command_id,
+            timeout_s,
+            lambda memory, command, left: memory.correct(
+                id, text, reason=reason, metadata=metadata, command_id=command, timeout_s=left
             ),
         )

@@ -1,18 +1,20 @@
-"""The calls that concern where memories come from: episodes, which are kept as they were said."""
+"""The calls that concern where memories come from, and what takes their place: episodes, and corrections."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ..memory import commands
+from ..memory.fields import json_text
 from ..memory.view import MemoryKind, MemoryRecord, datetime_of, microseconds
+from .requests import record_id
 
 
 class SourceCalls(ABC):
-    """The part of an `AsyncMemory` that concerns sources."""
+    """The part of an `AsyncMemory` that concerns sources and corrections."""
 
     @abstractmethod
     async def _mutation(
@@ -48,3 +50,23 @@ class SourceCalls(ABC):
             metadata=dict(metadata or {}),
         )
         return await self._mutation(commands.WRITE, record.write_body(), command_id, timeout_s)
+
+    async def correct(
+        self,
+        id: str | Sequence[str],
+        text: str,
+        *,
+        reason: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord:
+        """Put this text in the place of what is held, or of several sentences; returns the record that holds it.
+
+        The old value is recalled no more, and stands in its `corrections` and in the history of both. A sentence gets
+        another id by that, and the sources that had stated the old one do not bring it back. A verified value that
+        others support stays: the new one contends with it (`conflicted`), a sentence raises `Refused` (`not_yours`).
+        """
+        ids = (id,) if isinstance(id, str) else tuple(id)
+        body = commands.CorrectBody(tuple(map(record_id, ids)), text, json_text("metadata", metadata or {}), reason)
+        return await self._mutation(commands.CORRECT, body, command_id, timeout_s)

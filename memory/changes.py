@@ -98,6 +98,10 @@ def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
             yield id, False
             yield from ((other, True) for other in fallen)
             yield from ((other, False) for other, *_ in (*cut, *dropped))
+        case [events.CORRECTED, id, replaced, dependants, _]:
+            yield id, False
+            yield from ((other, True) for other in replaced)
+            yield from ((other, False) for other in dependants)
         case [_, bytes(id), *_] if len(id) == ID_BYTES:
             yield id, False
         case _:

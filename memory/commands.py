@@ -82,6 +82,16 @@ class WriteBody(NamedTuple):
     follows: bytes = b""
 
 
+class CorrectBody(NamedTuple):
+    """`memory.correct`: this text takes the place of what is held; of several sentences, of them all. `metadata` is
+    merged into that of the (first) record."""
+
+    ids: tuple[bytes, ...]
+    text: str
+    metadata: str = EMPTY_JSON
+    reason: str = ""
+
+
 class CorroborateBody(NamedTuple):
     """`memory.corroborate`: believe it more. `source` tells anonymous authors' evidence apart."""
 
@@ -170,11 +180,12 @@ class SettingBody(NamedTuple):
 
 
 Body: TypeAlias = (
-    WriteBody | CorroborateBody | ContradictBody | PromoteBody | DemoteBody | AnnotateBody | FlagsBody | PinBody
-    | PruneBody | ForgetBody | ReinforceBody | SettingBody | TrustBody
+    WriteBody | CorrectBody | CorroborateBody | ContradictBody | PromoteBody | DemoteBody | AnnotateBody | FlagsBody
+    | PinBody | PruneBody | ForgetBody | ReinforceBody | SettingBody | TrustBody
 )  # fmt: skip
 
 WRITE: Final = "memory.write"
+CORRECT: Final = "memory.correct"
 CORROBORATE: Final = "memory.corroborate"
 CONTRADICT: Final = "memory.contradict"
 PROMOTE: Final = "memory.promote"
@@ -190,6 +201,7 @@ SETTING: Final = "memory.setting"
 
 BODIES: Final[Mapping[str, Callable[..., Body]]] = {
     WRITE: WriteBody,
+    CORRECT: CorrectBody,
     CORROBORATE: CorroborateBody,
     CONTRADICT: ContradictBody,
     PROMOTE: PromoteBody,
@@ -320,6 +332,15 @@ def _check_interval(valid_from_us: int | None, valid_to_us: int | None) -> None:
         raise Invalid("valid_to", "is not later than valid_from")
 
 
+def _check_correct(body: CorrectBody) -> None:
+    check_ids(body.ids, "ids", limits.MERGED_LIMIT)
+    if not body.ids:
+        raise Invalid("ids", "is empty; name what is to be corrected")
+    check_text(body.text)
+    check_json("metadata", body.metadata)
+    check_string("reason", body.reason, limits.REASON_CHARACTERS_LIMIT)
+
+
 def _check_corroborate(body: CorroborateBody) -> None:
     check_id(body.id)
     check_string("source", body.source, limits.NAME_CHARACTERS_LIMIT)
@@ -398,6 +419,7 @@ def _check_setting(body: SettingBody) -> None:
 
 _CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     WriteBody: _check_write,
+    CorrectBody: _check_correct,
     CorroborateBody: _check_corroborate,
     ContradictBody: _check_contradict,
     PromoteBody: _check_promote,

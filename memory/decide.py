@@ -32,6 +32,7 @@ from .commands import (
 )
 from .confirmation import confirmations
 from .context import ADMIN, READ, REVIEW, WRITE, Context
+from .correction import CORRECTION_DECIDERS
 from .decide_principals import PRINCIPAL_DECIDERS
 from .decide_receipts import RECEIPT_DECIDERS
 from .decide_reviews import REVIEW_DECIDERS
@@ -85,7 +86,7 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
         return consequences(case, event)
     if principal is None and not vouched:
         return [event]
-    return [event, *confirmations(case, event, vouched)]
+    return [event, *confirmations(case, event[4] if event[0] == events.CORRECTED else event, vouched)]
 
 
 def _corroborate(case: Case[CorroborateBody]) -> Event:
@@ -292,6 +293,7 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.REINFORCE: _reinforce,
     commands.SETTING: _setting,
     MARK_FIXED: _mark_fixed,
+    **CORRECTION_DECIDERS,
     **PRINCIPAL_DECIDERS,
     **REVIEW_DECIDERS,
     **RECEIPT_DECIDERS,

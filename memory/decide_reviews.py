@@ -70,7 +70,7 @@ def _edit(case: Case[EditBody]) -> Event:
         if record.trust == VERIFIED and record.text == case.body.text:
             return unchanged(record.id)
         return [events.EDITED, record.id, value, source.digest, source.principal, record.confidence_ppm]
-    if record.id != record_id(make_key(record.subject, record.predicate, record.scope)):
+    if _is_keyed_by_value(record):
         return refused(rules.VALUE_IS_KEY, record.id)
     return [events.EDITED, record.id, value, source.digest, source.principal, INITIAL_CONFIDENCE_PPM]
 
@@ -97,6 +97,8 @@ def _undo(case: Case[UndoBody]) -> Event:
         return refused(rules.NOT_GRANTED, id)
     if known is None:
         return refused(rules.UNKNOWN_RECORD, id)
+    if last is not None and last.ended_by == events.SUPERSEDED and (present is None or _is_keyed_by_value(present)):
+        return refused(rules.CORRECT_BACK, id)
     if present is not None and present.cause == events.ASSERTED:
         return [events.UNDONE, id, False] if at == present.version else refused(rules.OVERTAKEN, id)
     if last is None or at not in (last.until, present and present.version):
@@ -104,6 +106,10 @@ def _undo(case: Case[UndoBody]) -> Event:
     if not _may_return(case, present, last):
         return refused(rules.REJECTED_VALUE, id)
     return _returning(case, last.record)
+
+
+def _is_keyed_by_value(record: Record) -> bool:
+    return record.id != record_id(make_key(record.subject, record.predicate, record.scope))
 
 
 def _returning(case: Case[UndoBody], former: Record) -> Event:

@@ -8,6 +8,9 @@
                            where it rests on records: episodes, others
     repeated               id, ignored, source, expires, valid from, valid to, amends; where it, or an earlier statement
                            of that principal, rests on records: principal, episodes, others
+    corrected              id, [id …], [id …], event: what a write of the other value leads to, for the record of the
+                           first id, which takes the place of the second ones, if any; the third rest on it instead
+    respelled              id: the same value, written otherwise
     endorsed               id, mark, source, principal, confidence, support, strength
     contradicted           id, mark, confidence, strength; with `rejected` when it went too low
     promoted, demoted, rejected, annotated, forgotten      id
@@ -52,6 +55,8 @@ SUPERSEDED: Final = "superseded"
 CONFLICTED: Final = "conflicted"
 CORROBORATED: Final = "corroborated"
 REPEATED: Final = "repeated"
+CORRECTED: Final = "corrected"
+RESPELLED: Final = "respelled"
 ENDORSED: Final = "endorsed"
 CONTRADICTED: Final = "contradicted"
 PROMOTED: Final = "promoted"

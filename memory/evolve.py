@@ -16,13 +16,15 @@ from .commands import (
     LATTICE,
     MULTI_VALUED,
     AnnotateBody,
+    CorrectBody,
     WriteBody,
     stored_body,
 )
+from .correction import rewritten
 from .errors import Bug
 from .evolve_trust import TRUST_EVOLVERS
 from .fields import EMPTY_JSON
-from .grounds import grounded, grounds_of, without
+from .grounds import grounded, grounds_of, resting_instead, without
 from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
@@ -54,7 +56,8 @@ def _assert(workspace: Workspace, happening: Happening) -> None:
 
 def _supersede(workspace: Workspace, happening: Happening) -> None:
     present = present_row(workspace, happening)
-    workspace.retire(present, happening.at, happening.time_us, events.SUPERSEDED)
+    reason = "" if happening.written is None else said(happening)
+    workspace.retire(present, happening.at, happening.time_us, events.SUPERSEDED, reason)
     successor = _fresh(happening)._replace(
         created_at_us=present.created_at_us, pinned=present.pinned, corrections_count=present.corrections_count + 1
     )
@@ -159,6 +162,73 @@ def _amended(record: Record, happening: Happening, amends: bool) -> Record:
         detail=record.detail if body.detail == EMPTY_JSON else body.detail,
         source=body.source or record.source,
     )
+
+
+# --- corrections ----------------------------------------------------------------------------------------------------
+
+
+def _corrected(workspace: Workspace, happening: Happening) -> None:
+    _, id, replaced, dependants, inner = happening.event
+    first = held_row(workspace, replaced[0] if replaced else id, happening)
+    body = None if happening.content is None else cast(CorrectBody, stored_body(happening.kind, happening.content))
+    evolve(workspace, happening._replace(event=inner, written=rewritten(first, body)))
+    if replaced:
+        _take_places(workspace, happening, inner[0] == events.ASSERTED)
+        for dependant in dependants:
+            _move(workspace, happening, dependant)
+
+
+def _take_places(workspace: Workspace, happening: Happening, is_new: bool) -> None:
+    """Retire what was replaced, both where it was and into the history of what takes its place."""
+    id, replaced = happening.event[1:3]
+    rows = [held_row(workspace, other, happening) for other in replaced]
+    record = held_row(workspace, id, happening)
+    if is_new:
+        _readmit(workspace, record)
+        record = record._replace(created_at_us=min(row.created_at_us for row in rows))
+    for row in rows:
+        reason = said(happening)
+        workspace.retire(
+            row._replace(id=id, created_at_us=record.created_at_us),
+            happening.at,
+            happening.time_us,
+            events.SUPERSEDED,
+            reason,
+        )
+        reason = f"{reason} ({id.hex()} took its place)".strip()
+        workspace.retire(row, happening.at, happening.time_us, events.SUPERSEDED, reason)
+        workspace.records[row.id] = None
+        _bar(workspace, row.id, row.value_digest, row.sources)
+    workspace.records[id] = record._replace(
+        pinned=record.pinned or any(row.pinned for row in rows),
+        corrections_count=record.corrections_count + sum(1 + row.corrections_count for row in rows),
+        cause=happening.event[0],
+        version=happening.at,
+    )
+
+
+def _readmit(workspace: Workspace, record: Record) -> None:
+    """What was corrected once and is corrected back is heard again from the sources that had stated it."""
+    last = workspace.last_past(record.id)
+    if last is not None and last.ended_by == events.SUPERSEDED:
+        lifted = {(record.id, record.value_digest, source): False for source in (*last.record.sources, ANY_SOURCE)}
+        workspace.retractions.update(lifted)
+
+
+def _move(workspace: Workspace, happening: Happening, dependant: bytes) -> None:
+    id, replaced = happening.event[1:3]
+    record = held_row(workspace, dependant, happening)
+    workspace.records[dependant] = resting_instead(record, replaced, id)._replace(version=happening.at)
+    contenders = workspace.contending(dependant)
+    if contenders:
+        workspace.contenders[dependant] = tuple(resting_instead(row, replaced, id) for row in contenders)
+
+
+def _respelled(workspace: Workspace, happening: Happening) -> None:
+    record = changing_row(workspace, happening)
+    body = None if happening.content is None else cast(CorrectBody, stored_body(happening.kind, happening.content))
+    texts = rewritten(record, body)
+    workspace.records[record.id] = record._replace(text=texts.text, metadata=texts.metadata, reason=said(happening))
 
 
 # --- opinions and reviews -------------------------------------------------------------------------------------------
@@ -267,10 +337,14 @@ def _forgotten(workspace: Workspace, happening: Happening) -> None:
     record = present_row(workspace, happening)
     held = (record, *workspace.contending(record.id))
     for value_digest, sources in [*workspace.witnesses(record.id), *((row.value_digest, row.sources) for row in held)]:
-        workspace.retractions.update({(record.id, value_digest, source): True for source in sources})
-        if len(sources) >= SOURCES_LIMIT:  # the record stopped listing sources: none of them may bring the value back
-            workspace.retractions[record.id, value_digest, ANY_SOURCE] = True
+        _bar(workspace, record.id, value_digest, sources)
     _remove(workspace, record, happening)
+
+
+def _bar(workspace: Workspace, id: bytes, value_digest: bytes, sources: _Digests) -> None:
+    workspace.retractions.update({(id, value_digest, source): True for source in sources})
+    if len(sources) >= SOURCES_LIMIT:  # the record stopped listing sources: none of them may bring the value back
+        workspace.retractions[id, value_digest, ANY_SOURCE] = True
 
 
 def _withdrawn(workspace: Workspace, happening: Happening) -> None:
@@ -355,6 +429,8 @@ def _with(digests: _Digests, further: bytes | None) -> _Digests:
 
 
 def _written(happening: Happening) -> WriteBody:
+    if happening.written is not None:
+        return happening.written
     if happening.content is None:
         return _NOTHING_SAID
     return cast(WriteBody, stored_body(happening.kind, happening.content))
@@ -366,6 +442,8 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.CONFLICTED: _contend,
     events.CORROBORATED: _corroborated,
     events.REPEATED: _repeated,
+    events.CORRECTED: _corrected,
+    events.RESPELLED: _respelled,
     events.ENDORSED: _endorsed,
     events.CONTRADICTED: _contradicted,
     events.PROMOTED: _promoted,

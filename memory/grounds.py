@@ -66,6 +66,13 @@ def without(record: Record, lost: Collection[bytes], unrecognised: Collection[by
     )
 
 
+def resting_instead(record: Record, replaced: Collection[bytes], successor: bytes) -> Record:
+    """The record as it rests on one record in the place of others."""
+    grounds = ((successor if id in replaced else id, speaker) for id, speaker in record.grounds)
+    sources = (successor if source in replaced else source for source in record.sources)
+    return record._replace(grounds=tuple(dict.fromkeys(grounds)), sources=tuple(dict.fromkeys(sources)))
+
+
 def raises(support: int) -> int:
     """How often so much support has raised the confidence: the first independent statement sets it."""
     return max(0, support - 1)

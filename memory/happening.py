@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, cast
 
-from .commands import ContradictBody, DemoteBody, ForgetBody, PromoteBody, stored_body
+from .commands import ContradictBody, CorrectBody, DemoteBody, ForgetBody, PromoteBody, WriteBody, stored_body
 from .errors import Bug
 from .events import Event
 from .record import Record, Version
@@ -12,12 +12,23 @@ from .state import Workspace
 from .trust_commands import EditBody, ReviewBody, RevokeRejectionBody, UndoBody
 
 _Reasoned: TypeAlias = (
-    ContradictBody | PromoteBody | DemoteBody | ForgetBody | ReviewBody | EditBody | RevokeRejectionBody | UndoBody
+    CorrectBody
+    | ContradictBody
+    | PromoteBody
+    | DemoteBody
+    | ForgetBody
+    | ReviewBody
+    | EditBody
+    | RevokeRejectionBody
+    | UndoBody
 )
 
 
 class Happening(NamedTuple):
-    """An event with its surroundings: the command's kind, content (None once erased), place, time and author (hex)."""
+    """An event with its surroundings: the command's kind, content (None once erased), place, time and author (hex).
+
+    `written` are the texts of a write, where they are not in the content as they stand.
+    """
 
     event: Event
     kind: str
@@ -25,6 +36,7 @@ class Happening(NamedTuple):
     at: Version
     time_us: int
     author: str
+    written: WriteBody | None = None
 
 
 def present_row(workspace: Workspace, happening: Happening) -> Record:

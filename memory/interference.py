@@ -36,6 +36,7 @@ class Claim(NamedTuple):
     body: WriteBody
     now_us: int
     named: Named = NOTHING
+    corrects: bool = False
 
     @property
     def expires_at_us(self) -> int | None:
@@ -58,8 +59,10 @@ class Claim(NamedTuple):
         return None if self.is_derived else self.source.digest
 
 
-def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context) -> Event:
-    """The one event of a write."""
+def decide_write(
+    state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context, corrects: bool = False
+) -> Event:
+    """The one event of a write. One that `corrects` may return to what was corrected before."""
     if not context.rights.holds(author, WRITE, body.scope):
         return refused(rules.NOT_GRANTED)
     if body.vouched and not context.rights.holds(author, VOUCH, body.scope):
@@ -72,7 +75,7 @@ def decide_write(state: State, body: WriteBody, author: bytes | None, now_us: in
     if body.derived_from:
         return _decide_grounded(state, body, author, now_us, context, source)
     value = value_digest(body.text, context.digests)
-    claim = Claim(_identity(state, body, value, (source.digest,)), value, source, body, now_us)
+    claim = Claim(_identity(state, body, value, (source.digest,)), value, source, body, now_us, NOTHING, corrects)
     return _barred(state, claim) or _met(state, claim)
 
 
@@ -151,9 +154,17 @@ def _is_known_under(state: State, id: bytes, value: bytes, sources: tuple[bytes,
 def _barred(state: State, claim: Claim) -> Event | None:
     if state.rejected(claim.id, claim.value):
         return refused(rules.REJECTED_VALUE, claim.id)
-    if state.retracted(claim.id, claim.value, claim.source.digest):
+    if not state.retracted(claim.id, claim.value, claim.source.digest):
+        return None
+    if not _was_corrected(state, claim):
         return refused(rules.FORGOTTEN_SOURCE, claim.id)
-    return None
+    return None if claim.corrects else refused(rules.CORRECTED_VALUE, claim.id)
+
+
+def _was_corrected(state: State, claim: Claim) -> bool:
+    """Whether what bars the claim is that another record took this one's place, and not that it was forgotten."""
+    last = None if state.record(claim.id) else state.last_past(claim.id)
+    return last is not None and last.ended_by == events.SUPERSEDED and claim.source.digest in last.record.sources
 
 
 def _met(state: State, claim: Claim) -> Event:

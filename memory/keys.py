@@ -64,6 +64,13 @@ def is_own_record(kind: str, predicate: str, scope: str) -> bool:
     return OWN_KINDS.get(normal_name(predicate)) == kind and normal_name(scope) not in RESERVED_SCOPES
 
 
+def id_by_value(subject: str, predicate: str, scope: str, value_digest: bytes) -> bytes:
+    """The id of a record whose value is part of its key: a sentence, or one of many values."""
+    if not subject:
+        return sentence_id(scope, value_digest)
+    return value_id(make_key(subject, predicate, scope), value_digest)
+
+
 def episode_id(scope: str, value_digest: bytes, source: bytes, follows: bytes, occurred_us: int | None) -> bytes:
     """The id of an episode: what was said, where it comes from (a digest), after what, and when."""
     moment = b"" if occurred_us is None else occurred_us.to_bytes(8, "big", signed=True)

@@ -155,6 +155,8 @@ def _fold(workspace: Workspace, head: Command | _Head, item: Sequence[Any], at: 
 
 def _past_outcome(digest: bytes, event: Sequence[Any], at: Version) -> PastOutcome:
     code = event[0]
+    if code == events.CORRECTED:
+        return PastOutcome(digest, events.SUPERSEDED if event[2] else event[4][0], "", event[1], 1, (), at)
     if code in events.OF_WRITES:
         return PastOutcome(digest, code, "", event[1], 1, tuple(event[2]), at)
     if code == events.REFUSED:

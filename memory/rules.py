@@ -13,6 +13,9 @@ WITHDRAWN_FULL: Final = "withdrawn_full"
 VERIFIED_FALLS: Final = "verified_falls"
 NO_PREDECESSOR: Final = "no_predecessor"
 IS_SOURCE: Final = "is_source"
+CORRECTED_VALUE: Final = "corrected_value"
+CORRECT_BACK: Final = "correct_back"
+NOT_ALIKE: Final = "not_alike"
 RESERVED_KEY: Final = "reserved_key"
 OTHER_KIND: Final = "other_kind"
 CONTENDERS_FULL: Final = "contenders_full"
@@ -60,6 +63,9 @@ REASONS: Final = {
     VERIFIED_FALLS: "a verified record rests on this one alone; one of its supporters or a reviewer has to forget it",
     NO_PREDECESSOR: "the episode that this one is said to follow is not held in the same scope",
     IS_SOURCE: "an episode is what was said, neither believed nor doubted; judge what was taken from it, or forget it",
+    CORRECTED_VALUE: "this source's statement was corrected to another one; an independent source may assert it",
+    CORRECT_BACK: "the event put one record in the place of another: correct that one back instead",
+    NOT_ALIKE: "only records of one kind, subject, predicate and scope can be replaced by one",
     RESERVED_KEY: "this predicate or scope is kept for the product's own records",
     OTHER_KIND: "the key is held by a record of another kind",
     CONTENDERS_FULL: "too many values wait beside the verified one; a reviewer has to decide first",

@@ -16,10 +16,11 @@ from typing import Final
 from ..log.entry import Position
 from ..memory.errors import Invalid, TooLarge
 from ..memory.events import EXPIRED
+from ..memory.keys import id_by_value, make_key, record_id
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.principals import Principal
-from ..memory.record import PastVersion, Record, Version
+from ..memory.record import ORIGIN, PastVersion, Record, Version
 from ..memory.reputation import AuthorTrust
 from ..memory.scope import EVERY_SCOPE, is_pattern, scopes_below
 from . import schema
@@ -187,10 +188,41 @@ class Reader(StoredState):
         """The values that this one superseded, oldest first; not those of an earlier life, forgotten or pruned."""
         if not record.corrections_count:
             return ()
-        parameters = (record.id, record.version.index, min(limit, record.corrections_count))
-        rows = self._connection.execute(schema.GET_SUPERSEDED, parameters).fetchall()
-        pasts = [past_of(body) for (body,) in reversed(rows)]
+        if record.id != record_id(make_key(record.subject, record.predicate, record.scope)):
+            return tuple(reversed(self._replaced(record, min(limit, CORRECTIONS_LIMIT), None)))
+        pasts = self._ended_by_superseding(record, min(limit, record.corrections_count))
         return tuple(past for past in pasts if past.record.created_at_us == record.created_at_us)
+
+    def _ended_by_superseding(self, record: Record, limit: int) -> list[PastVersion]:
+        rows = self._connection.execute(schema.GET_SUPERSEDED, (record.id, record.version.index, limit)).fetchall()
+        return [past_of(body) for (body,) in reversed(rows)]
+
+    def _replaced(self, record: Record, limit: int, until: Version | None) -> list[PastVersion]:
+        """The values whose places a record took that is keyed by its own, and behind each those that it had replaced.
+
+        They stand in the record's history, and under ids of their own. A value can have had several lives: this is
+        the one that ended `until`, or the present one.
+        """
+        pasts = self._ended_by_superseding(record, CORRECTIONS_LIMIT)
+        if until is not None:
+            pasts = [past for past in pasts if past.until < until]
+        begun = max((past.until for past in pasts if past.record.value_digest == record.value_digest), default=ORIGIN)
+        found: list[PastVersion] = []
+        for past in reversed(pasts):
+            if len(found) < limit and past.until > begun and past.record.created_at_us == record.created_at_us:
+                found.append(past)
+                found += self._replaced_before(past, limit - len(found))
+        return found
+
+    def _replaced_before(self, past: PastVersion, limit: int) -> list[PastVersion]:
+        held = past.record
+        if not held.corrections_count or not limit:
+            return []
+        origin = id_by_value(held.subject, held.predicate, held.scope, held.value_digest)
+        rows = self._connection.execute(schema.GET_PASTS_ENDED, (origin, past.until.index, past.until.place)).fetchall()
+        own = (past_of(body).record for (body,) in rows)
+        same = next((row for row in own if row.value_digest == held.value_digest), None)
+        return [] if same is None else self._replaced(same, limit, past.until)
 
     def history(self, id: bytes, now_us: int, *, limit: int = 100, before: Version | None = None) -> HistoryPage:
         """What was held under that id, newest first, forgotten values included. At most 1 000 items a page."""

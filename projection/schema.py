@@ -298,6 +298,13 @@ GET_PAST_AT: Final = (
     )
     + " LIMIT 1"
 )
+GET_PASTS_ENDED: Final = _text(
+    select(past.c.body).where(
+        past.c.id == bindparam("id"),
+        past.c.until_index == bindparam("index"),
+        past.c.until_place == bindparam("place"),
+    )
+)
 GET_SUPERSEDED: Final = (
     _text(
         select(past.c.body)

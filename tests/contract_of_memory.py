@@ -247,6 +247,53 @@ class ContractOfMemory:
             refuses(guarded.bob, rules.SOURCE_GONE, lambda refused=refused: guarded.bob.write(refused))
         assert guarded.alice.write(fact("leak", derived_from=[secret.id])).derived_from == [secret.id]
 
+    # --- corrections --------------------------------------------------------------------------------------------------
+
+    def test_a_fact_is_corrected(self, unguarded: BlockingMemory) -> None:
+        """The old value is recalled no more; it is in the chain of corrections, with the reason."""
+        old = unguarded.write(fact("Ivo's tea", "green tea", metadata={"turn": 1}))
+        new = unguarded.correct(old.id, "black tea", reason="misheard", metadata={"by": "Ivo"})
+        assert (new.outcome, new.id, new.metadata) == ("superseded", old.id, {"turn": 1, "by": "Ivo"})
+        assert [hit.text for hit in unguarded.recall("Ivo tea", scope=HERE)] == ["black tea"]
+        found = unguarded.get(old.id)
+        assert found is not None
+        assert [(item["text"], item["ended_reason"]) for item in correction_chain(found)] == [("green tea", "misheard")]
+
+    def test_a_sentence_is_corrected(self, unguarded: BlockingMemory) -> None:
+        """By another record: the old one is reachable by history, and does not come back from its source."""
+        said = MemoryRecord(text="Ada lives in Bristol", scope=HERE)
+        old = unguarded.write(said)
+        new = unguarded.correct(old.id, "Ada lives in Cardiff")
+        assert (new.outcome, new.corrections_count) == ("superseded", 1)
+        assert [hit.id for hit in unguarded.recall("where Ada lives", scope=HERE)] == [new.id]
+        found, gone = unguarded.get_many([new.id, old.id])
+        assert found is not None and gone is None
+        assert [item["text"] for item in correction_chain(found)] == ["Ada lives in Bristol"]
+        [item] = unguarded.history(old.id)
+        assert item.ended_by == "superseded" and new.id in item.ended_reason
+        refuses(unguarded, rules.CORRECTED_VALUE, lambda: unguarded.write(said), old.id, new.id)
+        independent = MemoryRecord(text="Ada lives in Bristol", scope=HERE, source="doc:ada")
+        assert unguarded.write(independent).outcome == "asserted"
+
+    def test_sentences_are_merged_into_one(self, unguarded: BlockingMemory) -> None:
+        """Only that one is recalled; its history lists the others."""
+        merged = [unguarded.write(MemoryRecord(text=f"Max plays {what}", scope=HERE)) for what in ("chess", "go")]
+        new = unguarded.correct([record.id for record in merged], "Max plays chess and go", reason="merged")
+        assert [hit.id for hit in unguarded.recall("Max plays", scope=HERE)] == [new.id]
+        assert {item.text for item in unguarded.history(new.id)} == {
+            "Max plays chess and go", "Max plays chess", "Max plays go",
+        }  # fmt: skip
+
+    def test_what_others_verified_is_not_corrected(self, guarded: Guarded) -> None:
+        """A fact contends, a sentence is refused; whoever supports it corrects it."""
+        held = guarded.alice.write(fact("the port", "7400"))
+        told = guarded.alice.write(MemoryRecord(text="the port is 7400", scope=HERE))
+        for record in (held, told):
+            guarded.admin.approve(record.id)
+        assert guarded.bob.correct(held.id, "7500").outcome == "conflicted"
+        refuses(guarded.bob, rules.NOT_YOURS, lambda: guarded.bob.correct(told.id, "it is 7500"), told.id)
+        assert guarded.alice.correct(told.id, "the port is 7500").text == "the port is 7500"
+
     # --- episodes -----------------------------------------------------------------------------------------------------
 
     def test_an_episode_is_kept_and_found_only_as_such(self, unguarded: BlockingMemory) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from veridical.memory.commands import (
     ANNOTATE,
     CONTRADICT,
+    CORRECT,
     CORROBORATE,
     DEMOTE,
     FORGET,
@@ -25,6 +26,7 @@ from veridical.memory.commands import (
     AnnotateBody,
     Body,
     ContradictBody,
+    CorrectBody,
     CorroborateBody,
     DemoteBody,
     FlagsBody,
@@ -170,6 +172,9 @@ class World:
         **fields: Any,
     ) -> Outcome:
         return self.send(WRITE, WriteBody(kind, subject, predicate, scope, text, **fields), author)
+
+    def correct(self, text: str, *ids: bytes, author: bytes | None = None, metadata: str = "{}") -> Outcome:
+        return self.send(CORRECT, CorrectBody(ids, text, metadata, "known better"), author)
 
     def corroborate(self, id: bytes, source: str = "", author: bytes | None = None) -> Outcome:
         return self.send(CORROBORATE, CorroborateBody(id, source), author)

@@ -29,6 +29,10 @@ EVENTS: list[tuple[list[Any], list[Effect]]] = [
         [events.WITHDRAWN, ONE, "forgotten", [OTHER], [[THIRD, DIGEST, []]], [[THIRD, OTHER]]],
         [Effect(ONE, ("withdrawn",)), Effect(OTHER, ("withdrawn",), gone=True), Effect(THIRD, ("withdrawn",))],
     ),
+    (
+        [events.CORRECTED, ONE, [OTHER], [THIRD], [events.ASSERTED, ONE]],
+        [Effect(ONE, ("corrected",)), Effect(OTHER, ("corrected",), gone=True), Effect(THIRD, ("corrected",))],
+    ),
     ([events.SET, "window_us", 5], [Effect(b"", ("set",))]),
     ([events.ENROLLED, b"k" * 32, []], [Effect(b"", ("enrolled",))]),
     ([events.REFUSED, ONE, "a_rule"], []),

@@ -412,6 +412,8 @@ steps = st.one_of(
         st.sampled_from(["forget", "reject", "contradict", "undo", "promote", "prune", "demote", "prefer", "edit"]),
         st.integers(0, 6),
     ),
+    st.tuples(st.just("sentence"), st.sampled_from(TEXTS), st.sampled_from([None, ALICE])),
+    st.tuples(st.just("correct"), st.sampled_from(TEXTS), st.lists(st.integers(0, 6), min_size=1, max_size=2)),
     st.tuples(st.just("say"), st.integers(0, 2), st.sampled_from([None, ALICE]), st.integers(0, 6)),
     st.tuples(st.just("wait"), st.sampled_from([HOUR_US, 40 * DAY_US])),
 )  # fmt: skip
@@ -425,6 +427,11 @@ def carry_out(history: list[Any]) -> World:
         match step:
             case ("wait", duration_us):
                 world.wait(duration_us)
+            case ("sentence", text, author):
+                named[world.write(text, "", "", author=author).record_id or bytes(16)] = None
+            case ("correct", text, places):
+                ids = dict.fromkeys(chosen(world.state.records or named, place) for place in places)
+                named[world.correct(text, *ids).record_id or bytes(16)] = None
             case ("say", number, author, place):
                 follows = chosen(world.state.records or named, place) if number else b""
                 outcome = world.write(f"turn {number}", "", "", author=author, kind="episode", follows=follows)

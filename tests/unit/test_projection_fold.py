@@ -110,11 +110,23 @@ def derived(world: World) -> None:
     third = world.write("premise 2", "premise 2", "is", "team:y")
     world.write("follows", "conclusion", "is", "team:y", derived_from=(third,))
     world.say((t.REJECT, t.ReviewBody(second, b"", "wrong")), author=ALICE)
+    corrected(world)
     episodes = [world.write("turn 0", kind="episode", source="chat", scope="team:y")]
     for number in range(1, 4):
         episodes.append(world.write(f"turn {number}", kind="episode", scope="team:y", follows=episodes[-1]))
     world.write("said", "turns", "are", "team:y", derived_from=tuple(episodes))
     world.say((c.FORGET, c.ForgetBody(episodes[2], "please")), author=ALICE)
+
+
+def corrected(world: World) -> None:
+    """Values take the place of others: of a fact, of a sentence, of two sentences on which something rests."""
+    fact = world.write("teal", "Zoe", "prefers", "team:y")
+    world.say((c.CORRECT, c.CorrectBody((fact,), "indigo", '{"turn":2}', "she said so")), author=BOB)
+    world.say((c.CORRECT, c.CorrectBody((fact,), "Indigo")), author=BOB)
+    one, two = (world.write(f"Zoe prefers {colour}", scope="team:y") for colour in ("teal", "green"))
+    world.write("colours", "Zoe", "likes", "team:y", derived_from=(one, two))
+    [outcome] = world.say((c.CORRECT, c.CorrectBody((one,), "Zoe prefers indigo")), author=BOB)
+    world.say((c.CORRECT, c.CorrectBody((outcome.record_id, two), "Zoe prefers indigo and green")), author=BOB)
 
 
 def attested(world: World) -> None:

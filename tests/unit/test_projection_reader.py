@@ -379,3 +379,70 @@ def test_episodes_are_recalled_by_who_asks_for_them(fold: Folder) -> None:
              for kind in (None, "episode", "fact")]  # fmt: skip
     assert found == [[fact], [episode], [fact]]
     assert {record.id for record in reader.page(world.now_us).records} == {episode, fact}
+
+
+# --- corrections of sentences -----------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_corrections_is_followed_through_all_ids(fold: Folder) -> None:
+    """A sentence gets another id by each; the last one shows all that it was, and what it was at any time."""
+    world = World()
+    texts = ("likes teal", "likes indigo", "likes green")
+    ids = [world.write(texts[0])]
+    times = [world.now_us]
+    for corrected in texts[1:]:
+        [outcome] = world.say((c.CORRECT, c.CorrectBody((ids[-1],), corrected)), author=ALICE)
+        ids.append(outcome.record_id)
+        times.append(world.now_us)
+    reader = fold(world.entries).reader()
+    _, found = reader.get(ids[-1], world.now_us)
+    assert found is not None
+    assert [past.record.text for past in found.corrections] == ["likes teal", "likes indigo"]
+    assert [item.record.text for item in reader.history(ids[-1], world.now_us).items] == ["likes green", "likes indigo"]
+    assert [hit.record.id for hit in reader.recall("likes", world.now_us).hits] == [ids[-1]]
+    assert [text(reader, id, world.now_us) for id in ids] == [None, None, "likes green"]
+    assert text(reader, ids[0], world.now_us, as_of_us=times[0]) == "likes teal"
+    assert text(reader, ids[2], world.now_us, as_of_us=times[1]) == "likes indigo"
+
+
+def test_a_sentence_that_was_corrected_back_has_been_both(fold: Folder) -> None:
+    """Also where all of that happened in one entry."""
+    world = World()
+    teal = world.write("likes teal")
+    [indigo] = world.say((c.CORRECT, c.CorrectBody((teal,), "likes indigo")), author=ALICE)
+    there, back = c.CorrectBody((teal,), "likes indigo"), c.CorrectBody((indigo.record_id,), "likes teal")
+    outcomes = world.say((c.CORRECT, back), (c.CORRECT, there), (c.CORRECT, back), author=ALICE)
+    assert [outcome.record_id for outcome in outcomes] == [teal, indigo.record_id, teal]
+    _, found = fold(world.entries).reader().get(teal, world.now_us)
+    assert found is not None and found.record.text == "likes teal"
+    texts = [past.record.text for past in found.corrections]
+    assert texts == ["likes teal", "likes indigo", "likes teal", "likes indigo"]
+
+
+def test_a_merged_sentence_shows_all_that_it_replaced(fold: Folder) -> None:
+    """With what those had replaced themselves."""
+    world = World()
+    first, other = world.write("likes teal"), world.write("likes green")
+    [outcome] = world.say((c.CORRECT, c.CorrectBody((first,), "likes indigo")), author=ALICE)
+    [merged] = world.say((c.CORRECT, c.CorrectBody((outcome.record_id, other), "likes both")), author=ALICE)
+    reader = fold(world.entries).reader()
+    _, found = reader.get(merged.record_id, world.now_us)
+    assert found is not None and found.record.corrections_count == 3
+    assert sorted(past.record.text for past in found.corrections) == ["likes green", "likes indigo", "likes teal"]
+    held = {item.record.text for item in reader.history(merged.record_id, world.now_us).items}
+    assert held == {"likes both", "likes green", "likes indigo"}
+    assert [hit.record.text for hit in reader.recall("likes", world.now_us).hits] == ["likes both"]
+
+
+def test_a_long_chain_of_corrections_shows_its_last_hundred(fold: Folder) -> None:
+    """However long it is."""
+    world = World()
+    id = world.write("sentence 0")
+    for number in range(1, 1_200):
+        [outcome] = world.say((c.CORRECT, c.CorrectBody((id,), f"sentence {number}")), author=ALICE)
+        id = outcome.record_id
+    reader = fold(world.entries).reader()
+    for valid_at_us in (None, world.now_us):
+        _, found = reader.get(id, world.now_us, valid_at_us=valid_at_us)
+        assert found is not None and found.record.corrections_count == 1_199
+        assert [past.record.text for past in found.corrections] == [f"sentence {n}" for n in range(1_099, 1_199)]
