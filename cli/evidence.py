@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from ..memory.reviewing import Contender, ReviewItem
+    from ..memory.reviewing import BarredValue, Contender, ReviewItem
     from ..memory.view import HistoryItem
 
 SHORT_KEY: Final = 12
@@ -50,6 +50,13 @@ def picture(item: ReviewItem) -> Group:
     return Group(*parts)
 
 
+def ruled_out(values: Sequence[BarredValue]) -> Table:
+    """The values that were rejected under a key, and stay so."""
+    return screen.table(
+        ("rejected here", "value"), [(one.text or "(no version holds it any more)", one.value) for one in values]
+    )
+
+
 def past(items: Sequence[HistoryItem]) -> Table:
     """Every value that was held, newest first."""
     rows = [
@@ -69,10 +76,14 @@ def _about(item: ReviewItem) -> str:
 
 def _evidence(item: ReviewItem) -> list[tuple[str, str]]:
     record, author = item.record, item.author
-    standing = "" if author is None else f", right {author.rate:.2f}: {author.kept} kept, {author.lost} lost"
+    known = (
+        ""
+        if author is None
+        else f" ({item.author_standing}), right {author.rate:.2f}: {author.kept} kept, {author.lost} lost"
+    )
     return [
         ("id", record.id),
-        ("author", (_short(record.author) or "anonymous") + standing),
+        ("author", (_short(record.author) or "anonymous") + known),
         ("source", record.source),
         ("provenance", ", ".join(record.provenance)),
         ("rests on", ", ".join(record.derived_from)),

@@ -135,7 +135,7 @@ def _review() -> typer.Typer:
         help="Approve, reject or correct what waits for a reviewer; without a verb, one record after the other.",
     )
     verbs.command("list")(reviewing.waiting)
-    for verb in (reviewing.show, reviewing.approve, reviewing.reject, reviewing.edit):
+    for verb in (reviewing.show, reviewing.approve, reviewing.reject, reviewing.edit, reviewing.revoke_rejection):
         verbs.command()(verb)
     return verbs
 

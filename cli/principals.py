@@ -128,7 +128,7 @@ def enroll(
     given = granted(grants or ())
     with connected(data, endpoint, timeout, key=key) as memory:
         done = memory.enroll(principal, name=name, grants=given, command_id=command)
-    tell(done, principal, as_json)
+    tell(done, "principal", principal, as_json)
 
 
 def revoke(
@@ -146,7 +146,7 @@ def revoke(
 
     with connected(data, endpoint, timeout, key=key) as memory:
         done = memory.revoke(principal, reason=reason, command_id=command)
-    tell(done, principal, as_json)
+    tell(done, "principal", principal, as_json)
 
 
 def rotate(
@@ -168,7 +168,7 @@ def rotate(
     other = principal_of(successor)
     with connected(data, endpoint, timeout, key=key) as memory:
         done = memory.rotate(principal, other, command_id=command)
-    tell(done, other.key_id, as_json)
+    tell(done, "principal", other.key_id, as_json)
 
 
 def give(
@@ -187,7 +187,7 @@ def give(
 
     with connected(data, endpoint, timeout, key=key) as memory:
         done = memory.grant(principal, pattern, rights, command_id=command)
-    tell(done, principal, as_json)
+    tell(done, "principal", principal, as_json)
 
 
 def take(
@@ -206,7 +206,7 @@ def take(
 
     with connected(data, endpoint, timeout, key=key) as memory:
         done = memory.ungrant(principal, pattern, rights, command_id=command)
-    tell(done, principal, as_json)
+    tell(done, "principal", principal, as_json)
 
 
 def granted(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -222,12 +222,12 @@ def granted(texts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def tell(done: Done, principal: str, as_json: bool) -> None:
-    """What became of a command about a principal."""
+def tell(done: Done, what: str, name: str, as_json: bool) -> None:
+    """What became of a command about something that has no record to show."""
     if as_json:
         screen.say_json(
-            {"outcome": done.outcome, "principal": principal, "command_id": done.command_id}
+            {"outcome": done.outcome, what: name, "command_id": done.command_id}
             | done.event.model_dump(include={"epoch", "index"})
         )
     else:
-        screen.say(f"{done.outcome} {principal} (epoch {done.event.epoch}, index {done.event.index})")
+        screen.say(f"{done.outcome} {name} (epoch {done.event.epoch}, index {done.event.index})")

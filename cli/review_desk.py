@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..memory.errors import Refused, VeridicalError
-from .evidence import past, picture
+from .evidence import past, picture, ruled_out
 from .failures import sentence
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Desk:
                 self._counts[SKIP] += 1
                 return False
             elif choice.verb == HISTORY:
-                self._tell_history(item.record.id)
+                self._tell_history(item)
             elif self._carried_out(item, choice):
                 self._counts[choice.verb] += 1
                 return True
@@ -134,9 +134,12 @@ class Desk:
             return self._memory.reject(id, value=choice.value, reason=reason).outcome
         return self._memory.edit(id, text, reason=reason).outcome
 
-    def _tell_history(self, id: str) -> None:
+    def _tell_history(self, item: ReviewItem) -> None:
+        id = item.record.id
         try:
             self._console.print(past(self._memory.history(id)))
+            if item.barred:
+                self._console.print(ruled_out(self._memory.rejections(id)))
         except Refused as refusal:
             self._console.print(sentence(refusal))
 

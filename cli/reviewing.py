@@ -166,6 +166,30 @@ def edit(
     _tell(record, as_json)
 
 
+def revoke_rejection(
+    names: Names,
+    reason: ReasonOption,
+    text: Annotated[
+        str, typer.Option("--text", help="The rejected value; without it, the one that is held.", show_default=False)
+    ] = "",
+    scope: ScopeOption = "global",
+    key: KeyOption = None,
+    command: CommandOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a rejected value be asserted again."""
+    from .principals import tell
+    from .target import connected
+
+    id = record_id(names, scope)
+    with connected(data, endpoint, timeout, key=key) as memory:
+        done = memory.revoke_rejection(id, text, reason=reason, command_id=command)
+    tell(done, "id", id, as_json)
+
+
 def _tell(record: MemoryRecord, as_json: bool) -> None:
     if as_json:
         screen.say_json(record.model_dump(mode="json"))

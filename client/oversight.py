@@ -128,6 +128,7 @@ def _item(review: memory_pb2.Review, now_us: int) -> ReviewItem:
         list(map(answers.past, review.corrections)),
         review.barred,
         _trust(review.author) if review.HasField("author") else None,
+        review.standing,
     )
 
 

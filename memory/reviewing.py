@@ -58,7 +58,8 @@ class ReviewItem(BaseModel):
     them that count towards verification, of which `principals_needed` make it verified; `corroborations` and
     `contradictions` count who said that it is so, and that it is not. `doubted`: a reviewer demoted it, so that no
     number of voices verifies it. `barred` counts the values that were rejected under its key (`rejections` lists them).
-    `author` tells how often its author was right; None where nobody signed it.
+    `author` tells how often its author was right, `author_standing` whether that key is in force (`enrolled`,
+    `rotated`, `revoked`, or `stranger`, who was never enrolled); None and empty where nobody signed it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -74,6 +75,7 @@ class ReviewItem(BaseModel):
     doubted: bool
     barred: int
     author: AuthorTrust | None
+    author_standing: str = ""
 
     @field_serializer("author")
     def _author_by_name(self, author: AuthorTrust | None) -> dict[str, Any] | None:
@@ -92,6 +94,7 @@ class ReviewItem(BaseModel):
         corrections: Sequence[PastVersion],
         barred: int,
         author: AuthorTrust | None,
+        author_standing: str,
     ) -> ReviewItem:
         """The item of these rows at `now_us`."""
         return ReviewItem(
@@ -106,6 +109,7 @@ class ReviewItem(BaseModel):
             doubted=record.doubted,
             barred=barred,
             author=author,
+            author_standing=author_standing,
         )
 
 

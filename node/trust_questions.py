@@ -43,15 +43,15 @@ def _review_to_wire(review: Review) -> memory_pb2.Review:
         corrections=map(past_row_of, review.corrections),
         barred=review.barred,
         author=None if review.author is None else memory_pb2.AuthorTrust(**review.author._asdict()),
+        standing=review.standing,
     )
 
 
 def _review(raw: memory_pb2.Review) -> Review:
     contenders = tuple(map(_present, raw.contenders))
     corrections = tuple(map(past_of, raw.corrections))
-    return Review(
-        _present(raw.row), contenders, corrections, raw.barred, _trust(raw.author) if raw.author.author else None
-    )
+    author = _trust(raw.author) if raw.author.author else None
+    return Review(_present(raw.row), contenders, corrections, raw.barred, author, raw.standing)
 
 
 def _present(row: bytes) -> Record:

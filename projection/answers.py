@@ -101,7 +101,8 @@ class Review(NamedTuple):
     """A record that waits for a reviewer, and what speaks for and against it.
 
     `contenders` wait beside a record that is held; `corrections` are its last superseded values, oldest first; `barred`
-    counts the values that were rejected under its key; `author` is None where nobody signed the value.
+    counts the values that were rejected under its key; `author` is None where nobody signed the value, `standing` says
+    whether that key is in force.
     """
 
     record: Record
@@ -109,6 +110,7 @@ class Review(NamedTuple):
     corrections: tuple[PastVersion, ...]
     barred: int
     author: AuthorTrust | None
+    standing: str = ""
 
 
 class ReviewPage(NamedTuple):

@@ -19,7 +19,7 @@ from ..memory.events import EXPIRED
 from ..memory.keys import id_by_value, make_key, record_id
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
-from ..memory.principals import Principal
+from ..memory.principals import STRANGER, Principal
 from ..memory.record import ORIGIN, PastVersion, Record, Version
 from ..memory.reputation import AuthorTrust
 from ..memory.scope import EVERY_SCOPE, is_pattern, scopes_below
@@ -353,9 +353,13 @@ class Reader(StoredState):
 
     def _review(self, record: Record, contenders: tuple[Record, ...]) -> Review:
         corrections = self._superseded(record, REVIEW_CORRECTIONS_LIMIT)
-        author = AuthorTrust.of(self, bytes.fromhex(record.author)) if record.author else None
-        barred = self._connection.execute(schema.GET_REJECTED, (record.id, BARRED_LIMIT)).fetchall()
-        return Review(record, contenders, corrections, len(barred), author)
+        barred = len(self._connection.execute(schema.GET_REJECTED, (record.id, BARRED_LIMIT)).fetchall())
+        if not record.author:
+            return Review(record, contenders, corrections, barred, None)
+        key = bytes.fromhex(record.author)
+        principal = self.principal(key)
+        standing = STRANGER if principal is None else principal.standing
+        return Review(record, contenders, corrections, barred, AuthorTrust.of(self, key), standing)
 
     def barred(self, id: bytes) -> tuple[Barred, ...]:
         """The values that were rejected under that id, at most 1 000, with their texts where a version has them."""

@@ -455,6 +455,7 @@ class ContractOfMemory:
         assert (told.confirmed_by, told.principals_needed, told.contradictions) == (1, 2, 1)
         assert [item.text for item in told.record.corrections] == ["told twice"]
         assert told.author is not None and told.author.author == BOB.key_id
+        assert (told.author_standing, first.author_standing) == ("enrolled", "enrolled")
         shown = guarded.admin.review_item(twice.id)
         assert shown is not None and (shown.contradictions, shown.value) == (1, told.value)
         refuses(guarded.admin, rules.NOT_GRANTED, lambda: guarded.bob.review_item(twice.id))

@@ -1252,9 +1252,12 @@ class Review(_message.Message):
     CORRECTIONS_FIELD_NUMBER: _builtins.int
     BARRED_FIELD_NUMBER: _builtins.int
     AUTHOR_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
     row: _builtins.bytes
     barred: _builtins.int
     """values that were rejected under its key"""
+    standing: _builtins.str
+    """of the author's key: stranger, enrolled, rotated, revoked"""
     @_builtins.property
     def contenders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """rows of the values that wait beside it"""
@@ -1275,10 +1278,11 @@ class Review(_message.Message):
         corrections: _abc.Iterable[_builtins.bytes] | None = ...,
         barred: _builtins.int = ...,
         author: Global___AuthorTrust | None = ...,
+        standing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["author", b"author"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "barred", b"barred", "contenders", b"contenders", "corrections", b"corrections", "row", b"row"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "barred", b"barred", "contenders", b"contenders", "corrections", b"corrections", "row", b"row", "standing", b"standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -193,8 +193,14 @@ def test_the_ledger_holds_at_the_command_line(shell: Shell) -> None:
         shell.refused("rejected_value", "remember", "office", "is", text)
     shell.refused("rejected_value", "review", "edit", "office", "is", "--text", claim[2], "--reason", "no")
     shell.refused("reserved_key", "remember", "me", "author_trust", "very good")
+    revoked = shell.well("review", "revoke-rejection", "office", "is", "--text", "the office closed!", "--reason", "no")
+    assert revoked["outcome"] == "unchanged"
     found = shell.well("recall", "office")["records"]
     assert [record["text"] for record in found] == ["the office moved"]
+    revoked = shell.well("review", "revoke-rejection", "office", "is", "--text", claim[2], "--reason", "closed again")
+    assert (revoked["outcome"], revoked["id"]) == ("rejection_revoked", written["id"])
+    assert shell.well("remember", *claim)["outcome"] == "superseded"
     assert shell.well("forget", "office", "is")["forgotten"] == written["id"]
     assert shell.well("recall", "office")["records"] == []
-    assert [item["text"] for item in shell.well("history", written["id"])][-1] == claim[2]
+    texts = [item["text"] for item in shell.well("history", written["id"])]
+    assert texts[0] == texts[-1] == claim[2] and "the office moved" in texts

@@ -118,8 +118,8 @@ def test_the_evidence_is_shown(store: Store) -> None:
     assert record.id in shown_of(item)
     _, shown = reviewed(store.boss, "h", "q")
     for told in (
-        ANN.key_id[:12], "right 0.60: 1 kept, 0 lost", "doc:9", "said against it", "once", "1 of 2 principals", "7401",
-        "it was", "superseded",
+        ANN.key_id[:12], "(enrolled), right 0.60: 1 kept, 0 lost", "doc:9", "said against it", "once",
+        "1 of 2 principals", "7401", "it was", "superseded",
     ):  # fmt: skip
         assert told in shown, told
 
@@ -151,8 +151,9 @@ def test_what_the_ledger_refuses_is_told_by_its_rule(store: Store) -> None:
     id = store.ann.write(fact("shop", "closed")).id
     store.boss.reject(id, reason="it is open")
     store.ann.write(fact("shop", "opening"))
-    tally, shown = reviewed(store.boss, "e", "CLOSED", "I think so", "e", "open", "seen")
+    tally, shown = reviewed(store.boss, "h", "e", "CLOSED", "I think so", "e", "open", "seen")
     assert "rejected_value" in shown
+    assert "1 value rejected under this key" in shown and "rejected here" in shown
     assert tally.edited == 1
     assert trust_of(store.boss, id) == ("open", Trust.VERIFIED)
 

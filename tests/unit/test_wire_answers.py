@@ -85,7 +85,7 @@ small = st.integers(0, 2**31)
 authors = st.builds(AuthorTrust, texts.filter(bool), small, small, small, small)
 reviews = st.builds(
     Review, records, st.lists(records, max_size=2).map(tuple), st.lists(pasts, max_size=2).map(tuple), small,
-    st.one_of(st.none(), authors),
+    st.one_of(st.none(), authors), texts,
 )  # fmt: skip
 grants = st.lists(st.builds(Grant, texts, st.lists(texts, max_size=2).map(tuple)), max_size=2).map(tuple)
 principals = st.builds(Principal, digests, digests, texts, texts, grants, small, small, versions)
