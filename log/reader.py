@@ -176,6 +176,10 @@ class Reader:
             keys={member.id: member.public_key for known in (*before, *later) for member in known.members},
         )
 
+    def configurations(self) -> list[Configuration]:
+        """Every configuration there ever was, oldest first."""
+        return self._configurations_to(self.state().last.index)
+
     def _entry(self, row: Row, expected: int) -> Entry:
         if row[0] != expected:
             raise self._damaged(expected, "the entry is missing")

@@ -96,6 +96,7 @@ REPLACE_CONFIGURATION = "INSERT OR REPLACE INTO configurations (entry_index, che
 REPLACE_STATE = f"INSERT OR REPLACE INTO state (one, {_STATE}) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_IDENTITY = "INSERT INTO identity (one, cluster_id, cluster, node, checksum) VALUES (1, ?, ?, ?, ?)"
 DELETE_AFTER = tuple(f"DELETE FROM {table} WHERE entry_index > ?" for table in ("entries", "seals", "configurations"))
+DELETE_STRAY_SEALS = "DELETE FROM seals WHERE entry_index < 1 OR entry_index > ?"
 
 _ENTRY_NUMBERS = struct.Struct(">QQqIIII")
 _SEAL_NUMBERS = struct.Struct(">QQII")

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from .check import damages
+from .configuration import Configuration
 from .database import DAMAGES_LIMIT, Database, file_damages
 from .entry import Anchor, Entry, Position
 from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign, LogOrder
@@ -191,7 +192,8 @@ class LogStore:
     def repair(self, entries: Sequence[Entry], seals: Sequence[Seal]) -> None:
         """Put consecutive entries, fetched from a peer, and their seals in the place of damaged ones.
 
-        Raises `LogOrder` unless the hash chain proves, from the whole entry that follows, that they stood there.
+        Raises `LogOrder` unless the hash chain proves, from the whole entry that follows, that they stood there. Seals
+        on nothing, as rot leaves them, are removed.
         """
 
         def put_back(writer: Writer, state: State) -> State:
@@ -200,6 +202,11 @@ class LogStore:
 
         if entries:
             self._change(put_back, sum(entry.size_bytes for entry in entries))
+
+    def configurations(self) -> list[Configuration]:
+        """Every configuration there ever was, oldest first. Raises `LogDamaged`."""
+        with self._reader() as reader:
+            return reader.configurations()
 
     def check(self, first: int = 1, last: int | None = None) -> list[LogDamaged]:
         """The damage to the entries from `first` to `last` and to their seals, at most `DAMAGES_LIMIT`, by index.

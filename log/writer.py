@@ -13,6 +13,7 @@ from .flaws import Flaw, require_content
 from .reader import HardState, Reader
 from .rows import (
     DELETE_AFTER,
+    DELETE_STRAY_SEALS,
     INSERT_ENTRY,
     REPLACE_CONFIGURATION,
     REPLACE_ENTRY,
@@ -85,6 +86,7 @@ class Writer:
             _require_whole(entry)
             expected = entry.prev_hash
         self._connection.executemany(REPLACE_ENTRY, map(entry_row, entries))
+        self._connection.execute(DELETE_STRAY_SEALS, (state.last.index,))
         self._seal(state, entries, seals)
 
     def _follower(self, index: int) -> Entry:

@@ -11,6 +11,7 @@ import structlog
 from ..lease.messages import Holder, Prepare
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
+from ..log.errors import LogDamaged
 from ..log.notary import Notary
 from ..log.seal import Seal
 from ..log.store import Identity
@@ -22,6 +23,7 @@ from ..security.digests import DigestKey
 from ..security.keys import verify
 from .access import Access, Caller
 from .admission import Bounds
+from .chronicle import Chronicle
 from .decider import Proposal
 from .driver import Driver, Handlers
 from .feed import Feed, FeedPort
@@ -31,6 +33,7 @@ from .members import Members
 from .membership import Membership, MembershipPort
 from .metrics import Metrics
 from .ports import Submission, Transport
+from .proofs import Proofs
 from .reading import Freshness, Readers, Reads, ReadsPort
 from .rounds import Rounds, RoundsPort
 from .runner import RunnerKey
@@ -38,6 +41,7 @@ from .settings import MILLISECOND_US, SECOND_US, Settings
 from .startup import Opened
 from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Result, Writer, WriterPort
 from .system import Clock, Entropy
+from .upkeep import Upkeep, UpkeepPort
 from .verifier import Border, Verifier
 
 RUN_ID_BYTES = 8
@@ -51,10 +55,12 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.engine")
 
 @dataclass(frozen=True, slots=True)
 class EnginePort:
-    """Who hears what the node as a whole must know."""
+    """Who hears what the node as a whole must know: `damaged` that its log is, `step_aside` that others should lead."""
 
     role: Callable[[RoleChanged], None]
     transfer_ended: Callable[[str], None]
+    damaged: Callable[[str], None]
+    step_aside: Callable[[], None]
     fatal: Callable[[str], None]
 
 
@@ -71,6 +77,7 @@ class Engine:
         clock: Clock,
         entropy: Entropy,
         metrics: Metrics,
+        chronicle: Chronicle,
         port: EnginePort,
     ) -> None:
         self._settings = settings
@@ -95,20 +102,24 @@ class Engine:
         self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
         self.rounds = Rounds(self._bounds(), clock, metrics, self._rounds_port(opened))
         self._access = Access(identity.cluster_id, clock)
-        reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, port.fatal)
+        reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, self._on_bad_rows)
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
         feed_port = FeedPort(identity.cluster_id, self.age_us, clock.wall_us)
         self.feed = Feed(opened.store, self._readers, self._access, metrics, feed_port)
         self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
         self._applier = Applier(
-            opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.fatal),
+            opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.damaged, port.fatal),
             metrics.apply_seconds.observe, clock,
         )  # fmt: skip
         self._schedule = FoldSchedule(self._fold_port())
         self.driver = Driver(self.replica, clock, self._handlers(), port.fatal, self._schedule.look)
         self.rounds.driver = self.reads.driver = self.driver
         self.membership = Membership(self.driver, self.rounds, self._membership_port())
+        self.upkeep = Upkeep(
+            opened.projection, opened.store, self._applier, members, transport, Proofs(directory, members, clock),
+            chronicle, settings.upkeep, clock, UpkeepPort(port.damaged, port.step_aside, port.fatal),
+        )  # fmt: skip
 
     # --- assembly ---
 
@@ -178,6 +189,7 @@ class Engine:
         self.reads.on_applied(applied or Position(0, 0))
         self.feed.on_applied(self.replica.kernel.applied_index)
         self.driver.step(m.Tick())
+        self.upkeep.start()
 
     def found(self, configuration: Configuration) -> None:
         """All first members are empty and agreed on this configuration."""
@@ -187,6 +199,7 @@ class Engine:
     def lose(self, reason: str) -> None:
         """Take no more inputs, and tell all callers what is known."""
         self.driver.stop()
+        self.upkeep.halt()
         self.rounds.lose(reason)
         self.membership.lose()
         self.reads.close(reason)
@@ -198,6 +211,7 @@ class Engine:
         A thread whose disk does not answer is left behind: it dies with the process, and keeps its file until then.
         """
         self._verifier.stop()
+        self.upkeep.stop()
         ended = self._writer.stop(wait_s) and self._applier.stop(wait_s)
         if ended:
             self._readers.stop()
@@ -310,6 +324,10 @@ class Engine:
         self.membership.on_committed(apply.commit_index)
         self._schedule.committed(apply.commit_index)
 
+    def _on_bad_rows(self, reason: str) -> None:
+        """A read met rows that are not what was written."""
+        self.upkeep.mend(reason)
+
     def _look_at_fold(self) -> None:
         self._schedule.look()
 
@@ -334,7 +352,8 @@ class Engine:
         if done.cancelled():
             return
         if error := done.exception():
-            self._port.fatal(f"the log cannot be read: {error}")
+            tell = self._port.damaged if isinstance(error, LogDamaged) else self._port.fatal
+            tell(f"the log cannot be read: {error}")
             return
         entries, seals = done.result()
         self.driver.step(m.LogRead(token, tuple(entries), tuple(seals)))

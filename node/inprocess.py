@@ -6,9 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
+from ..antientropy.digests import Snapshot
+from ..log.entry import Entry
+from ..log.seal import Seal
 from ..memory.errors import Unavailable
 from ..replication.messages import Message
-from .ports import HelloReply, KeyRequest, ReadReply, ReadRequest, Submission, SubmitResult
+from .ports import (
+    CompareRequest,
+    HelloReply,
+    KeyRequest,
+    ReadReply,
+    ReadRequest,
+    RefetchRequest,
+    Submission,
+    SubmitResult,
+)  # fmt: skip
 
 SECOND_US = 1_000_000
 
@@ -38,6 +50,14 @@ class Reachable(Protocol):
 
     def keys(self, request: KeyRequest) -> bytes:
         """See `Node.keys`."""
+        ...
+
+    def compare(self, request: CompareRequest) -> Snapshot:
+        """See `Node.compare`."""
+        ...
+
+    async def refetch(self, request: RefetchRequest) -> tuple[list[Entry], list[Seal]]:
+        """See `Node.refetch`."""
         ...
 
 
@@ -117,6 +137,17 @@ class InProcessTransport:
         """See `Transport`."""
         return self._reached(member).keys(request)
 
+    async def compare(self, member: str, request: CompareRequest, timeout_us: int) -> Snapshot:
+        """See `Transport`."""
+        return self._reached(member).compare(request)
+
+    async def refetch(self, endpoint: str, request: RefetchRequest, timeout_us: int) -> tuple[list[Entry], list[Seal]]:
+        """See `Transport`."""
+        node = self._network.node(self._endpoint, endpoint)
+        if node is None:
+            raise Unavailable("nobody is there", (endpoint,))
+        return await _in_time(endpoint, timeout_us, node.refetch(request))
+
     async def close(self) -> None:
         """See `Transport`."""
         self._closed = True
@@ -134,9 +165,12 @@ class InProcessTransport:
         return node
 
     async def _call(self, member: str, timeout_us: int, call: Callable[[Reachable], Awaitable[Answer]]) -> Answer:
-        node = self._reached(member)
-        try:
-            async with asyncio.timeout(timeout_us / SECOND_US):
-                return await call(node)
-        except TimeoutError as error:
-            raise Unavailable("no answer in time", (member,)) from error
+        return await _in_time(member, timeout_us, call(self._reached(member)))
+
+
+async def _in_time(who: str, timeout_us: int, answer: Awaitable[Answer]) -> Answer:
+    try:
+        async with asyncio.timeout(timeout_us / SECOND_US):
+            return await answer
+    except TimeoutError as error:
+        raise Unavailable("no answer in time", (who,)) from error

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from ..antientropy.digests import Snapshot
 from ..log.configuration import Configuration
-from ..log.entry import ORIGIN, Position
+from ..log.entry import ORIGIN, Entry, Position
+from ..log.seal import Seal
 from ..log.value import value
 from ..memory.machine import Outcome
 from ..memory.record import Record
@@ -158,6 +160,41 @@ class KeyRequest:
 
 
 @value()
+class MemberProof:
+    """That a member asks; `signature` is by its node key over `signed_bytes` of what it asks for."""
+
+    node_id: str
+    cluster_id: str
+    wall_us: int
+    signature: bytes
+
+    def signed_bytes(self, purpose: str) -> bytes:
+        """What the asker signs."""
+        return b"veridical/member/1\0" + f"{purpose}\0{self.node_id}\0{self.cluster_id}\0{self.wall_us}".encode()
+
+
+@value()
+class CompareRequest:
+    """A member asks for the digests of the state at the newest of these indexes that is known to both."""
+
+    proof: MemberProof
+    indexes: tuple[int, ...]
+
+    PURPOSE: ClassVar[str] = "compare"
+
+
+@value()
+class RefetchRequest:
+    """A member whose entries `first` to `last` are damaged asks for them."""
+
+    proof: MemberProof
+    first: int
+    last: int
+
+    PURPOSE: ClassVar[str] = "refetch"
+
+
+@value()
 class MemberStatus:
     """A member of the configuration as this node sees it; `match_index` and `applied_index` are for leaders."""
 
@@ -199,8 +236,8 @@ class NodeStatus:
 class Transport(Protocol):
     """How a node reaches the others. Members are named by id; `addresses` says where they live.
 
-    `relay`, `read`, `hello` and `keys` end within the time-out they carry, in an answer or in an error of
-    `memory.errors`: `Unavailable` when the request surely did not arrive, `OutcomeUnknown` when a write may have.
+    All calls end within the time-out they carry, in an answer or in an error of `memory.errors`: `Unavailable` when the
+    request surely did not arrive, `OutcomeUnknown` when a write may have.
     """
 
     def addresses(self, endpoints: Mapping[str, str]) -> None:
@@ -225,6 +262,14 @@ class Transport(Protocol):
 
     async def keys(self, member: str, request: KeyRequest, timeout_us: int) -> bytes:
         """`Node.keys(request)` at that member: the digest key, sealed to the asker's node key."""
+        ...
+
+    async def compare(self, member: str, request: CompareRequest, timeout_us: int) -> Snapshot:
+        """`Node.compare(request)` at that member."""
+        ...
+
+    async def refetch(self, endpoint: str, request: RefetchRequest, timeout_us: int) -> tuple[list[Entry], list[Seal]]:
+        """`Node.refetch(request)` at that endpoint: a node whose log is damaged may not know its members."""
         ...
 
     async def close(self) -> None:

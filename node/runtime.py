@@ -15,16 +15,20 @@ from typing import Any
 
 import structlog
 
+from ..antientropy.digests import Snapshot
+from ..antientropy.standing import Standing
 from ..lease.sources import LeaseSource
 from ..log.configuration import Configuration
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
-from ..log.errors import LogError
+from ..log.errors import LogDamaged, LogError
 from ..log.seal import Seal
+from ..log.store import LogStore
 from ..memory.context import ADMIN
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
 from .admission import Gate
+from .chronicle import Chronicle
 from .engine import Engine, EnginePort
 from .feed import ChangePage, WatchRequest
 from .founding import HELLO_TIMEOUT_US, Founded, Joined, Terms, place
@@ -37,24 +41,30 @@ from .membership import Change
 from .metrics import Metrics
 from .ports import (
     BareCommand,
+    CompareRequest,
     HelloReply,
     KeyRequest,
     NodeStatus,
     ReadReply,
     ReadRequest,
+    RefetchRequest,
     Submission,
     SubmitResult,
     Transport,
     Wait,
 )
+from .proofs import Proofs
 from .readmission import Readmission, ReadmissionPort
+from .refetch import ANSWER_BYTES, Refetch, RefetchPort
 from .settings import MILLISECOND_US, SECOND_US, Settings
-from .startup import Opened, Unreadable, close_files, open_files
+from .startup import Damaged, Opened, Unreadable, close_files, open_files
 from .system import Clock, Entropy
 from .verifier import check_size
 
 ANONYMOUS = "anonymous"
 OUTSIDE = "not a member of the cluster; `veridical member add` takes it in"
+LOST = "; if no other member can help, move this node's data away and start it again: it comes back as a new member"
+PROGRESS_PERIOD_S = 0.25
 REROUTE_PAUSE_S = 0.02
 FOUNDING_CHECK_S = 1.0
 MEMBERSHIP_CHECK_S = 1.0
@@ -97,6 +107,11 @@ class Node:
         self._health = Health(settings.places, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
         self._keeper = None if source is None else self._kept(source)
         self.metrics = Metrics(self.status, lambda: self._health.wal_bytes, self._lease_store_is_up)
+        self._proofs = Proofs(self._directory, self._members, clock)
+        self._chronicle = Chronicle(settings.name, self.metrics, clock)
+        self._damaged: LogStore | None = None
+        self._reopening = False
+        self._engine_tasks: list[asyncio.Task[None]] = []
         self._condition = "starting"
         self._dead = ""
         self._draining = False
@@ -211,20 +226,79 @@ class Node:
 
     async def _begin(self) -> None:
         try:
-            tail_bytes = self._settings.limits.tail_bytes
-            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
-            self._opening = asyncio.ensure_future(opening)
-            opened = await asyncio.shield(self._opening)
-            self._opened = opened
-            await self._take_place(opened)
-        except Unreadable as error:
-            self._say(f"damaged: {error}")
+            self._opened = await self._opened_whole()
+            await self._take_place(self._opened)
+        except (Unreadable, LogDamaged) as error:
+            self._say(f"damaged: {error}{LOST}")
             self._settled.set()
         except (StartRefused, LogError) as error:
             self._fatal(str(error))
         except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
             self._log.exception("the start failed")
             self._fatal(f"the start failed: {error!r}")
+
+    async def _opened_whole(self) -> Opened:
+        """The files, the log made whole by other members where single entries are damaged. Raises `Unreadable`."""
+        while True:
+            tail_bytes = self._settings.limits.tail_bytes
+            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
+            self._opening = asyncio.ensure_future(opening)
+            try:
+                return await asyncio.shield(self._opening)
+            except Damaged as damaged:
+                await self._refetched(damaged)
+
+    async def _refetched(self, damaged: Damaged) -> None:
+        """Wait until the log is whole. This node answers nobody meanwhile, but for what other members lack."""
+        self._say(f"damaged: {damaged}; asking the other members")
+        self._chronicle.found("log", tuple(str(damage) for damage in damaged.damages))
+        self._settled.set()
+        self._damaged = damaged.store
+        try:
+            known = await asyncio.to_thread(_newest_configuration, damaged.store)
+            self._members.adopt(known)
+            await self._refetch(damaged).until_whole(damaged.damages)
+        finally:
+            self._damaged = None
+            await asyncio.to_thread(damaged.store.close)
+
+    def _refetch(self, damaged: Damaged) -> Refetch:
+        def says(missing: str) -> None:
+            self._say(f"damaged: {damaged}; {missing}{LOST}")
+
+        identity, upkeep = self._directory.identity, self._settings.upkeep
+        return Refetch(
+            damaged.store, identity.cluster_id, self._transport, self._proofs, self._chronicle, upkeep.refetch_s,
+            RefetchPort(self._others, says),
+        )  # fmt: skip
+
+    def _others(self) -> list[tuple[str, str]]:
+        """Names and endpoints of the other members or, where none are known, of the peers that this node was told."""
+        members = self._members
+        known = [(members.name(id), members.endpoint(id)) for id in members.others]
+        return known or [peer for peer in self._settings.peers.items() if peer[0] != self._settings.name]
+
+    def _on_log_damaged(self, reason: str) -> None:
+        """The log of this running node is damaged: it takes part in nothing until it has opened its files again."""
+        if not (self._dead or self._stopped or self._reopening):
+            self._reopening = True
+            self._say(f"damaged: {reason}")
+            self._spawn(self._reopen())
+
+    async def _reopen(self) -> None:
+        engine, opened = self._engine, self._opened
+        assert engine is not None and opened is not None, "only an engine finds damage"
+        self._lose("the log is damaged")
+        for task in self._engine_tasks:
+            task.cancel()
+        self._engine_tasks.clear()
+        if not await asyncio.to_thread(engine.stop, STOP_WAIT_S):
+            self._fatal("the disk does not answer")
+            return
+        self._engine = self._opened = None
+        await asyncio.to_thread(close_files, opened)
+        self._reopening = False
+        await self._begin()
 
     def _say(self, condition: str) -> None:
         """Why this node does not serve yet, for its status and its log."""
@@ -242,10 +316,11 @@ class Node:
             self._engine.lose(reason)
         self._on_fatal(reason)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # --- founding and rejoining ---
 
@@ -310,18 +385,20 @@ class Node:
             self._engine.rounds.pump()
 
     def _run(self, opened: Opened) -> Engine:
-        port = EnginePort(self._on_role, self._on_transfer_ended, self._fatal)
+        port = EnginePort(
+            self._on_role, self._on_transfer_ended, self._on_log_damaged, self._step_aside, self._fatal
+        )  # fmt: skip
         engine = Engine(
             opened, self._settings, self._directory, self._members, self._transport, self._clock, self._entropy,
-            self.metrics, port,
+            self.metrics, self._chronicle, port,
         )  # fmt: skip
         self._engine = engine
         self._settled.set()
         self._say("")
         engine.begin()
-        self._spawn(self._watch_membership())
+        self._engine_tasks = [self._spawn(self._watch_membership())]
         if self._settings.timings.readmit_after_ms:
-            self._spawn(self._readmission(engine).watch())
+            self._engine_tasks.append(self._spawn(self._readmission(engine).watch()))
         return engine
 
     def _readmission(self, engine: Engine) -> Readmission:
@@ -353,6 +430,15 @@ class Node:
         for future in transfers:
             if not future.done():
                 future.set_result(reason)
+
+    def _step_aside(self) -> None:
+        """Let another member lead while this one's rows are wrong; where there is none, it goes on."""
+        if self._role.role is Role.LEADER and self._may_be_succeeded():
+            self._spawn(self._transferred_away())
+
+    async def _transferred_away(self) -> None:
+        if reason := await self.transfer():
+            self._log.warning("leadership cannot be handed over", reason=reason)
 
     def _stuck_us(self) -> int:
         return 0 if self._engine is None else self._engine.stuck_us()
@@ -604,6 +690,43 @@ class Node:
         """The digest key for a member that proves its node key, sealed to that key. Raises `Refused` for others."""
         return self._keyring.answer(request)
 
+    def compare(self, request: CompareRequest) -> Snapshot:
+        """The digests that another member compares its own with. Raises `Refused` for anybody else."""
+        if self._engine is None:
+            raise Unavailable(self._condition)
+        return self._engine.upkeep.snapshot(request)
+
+    async def refetch(self, request: RefetchRequest) -> tuple[list[Entry], list[Seal]]:
+        """Entries for a member whose own are damaged, some or all of them. Raises `Refused` for anybody else.
+
+        A node whose own log is damaged in another place answers too: who asks can prove what it is given.
+        """
+        self._proofs.require(request.proof, RefetchRequest.PURPOSE)
+        store = self._damaged or (self._opened.store if self._opened else None)
+        if store is None:
+            raise Unavailable(self._condition)
+        try:
+            return await asyncio.to_thread(store.read, request.first, ANSWER_BYTES, request.last)
+        except LogDamaged as damage:
+            raise Unavailable(f"damaged here too: {damage}") from damage
+
+    async def antientropy(self, run: bool) -> AsyncGenerator[tuple[Standing, bool]]:
+        """How comparing, looking and repairing stand, and whether that is the last word. With `run`, do all of it now.
+
+        Raises `Unavailable` when it cannot be done to its end.
+        """
+        if run:
+            if self._engine is None:
+                raise Unavailable(self._condition)
+            running = asyncio.ensure_future(self._engine.upkeep.run())
+            try:
+                while not (await asyncio.wait({running}, timeout=PROGRESS_PERIOD_S))[0]:
+                    yield self._chronicle.standing, False
+                await running
+            finally:
+                running.cancel()
+        yield self._chronicle.standing, True
+
     # --- what is known ---
 
     def status(self) -> NodeStatus:
@@ -710,6 +833,14 @@ class _Path:
         self.tried = False
         self.reason = ""
         self.silent: tuple[str, ...] = ()
+
+
+def _newest_configuration(store: LogStore) -> Configuration | None:
+    """The configuration in force at the end of a damaged log, where that can still be read."""
+    try:
+        return next(reversed(store.configurations()), None)
+    except LogDamaged:
+        return None
 
 
 def _directory(settings: Settings, entropy: Entropy) -> DataDirectory:

@@ -13,6 +13,8 @@ import grpc.aio
 import structlog
 from grpc_reflection.v1alpha import reflection
 
+from ..antientropy.digests import Snapshot
+from ..antientropy.standing import Standing
 from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.seal import Seal
@@ -28,7 +30,7 @@ from ..proto.generated import (
     replication_pb2_grpc,
 )  # fmt: skip
 from ..replication.messages import Message, ReadMode
-from . import calls, feed_wire, questions, wire
+from . import calls, feed_wire, questions, repairs, wire
 from .access import Caller
 from .errors import abort, failed
 from .feed import ChangePage, WatchRequest
@@ -36,11 +38,13 @@ from .grpc_health import HEALTH, serve_health
 from .membership import Change
 from .ports import (
     BareCommand,
+    CompareRequest,
     HelloReply,
     KeyRequest,
     NodeStatus,
     ReadReply,
     ReadRequest,
+    RefetchRequest,
     Submission,
     SubmitResult,
     Verb,
@@ -115,6 +119,18 @@ class Served(Protocol):
 
     async def require_everywhere(self, caller: Caller, right: str) -> None:
         """See `Node.require_everywhere`."""
+        ...
+
+    def compare(self, request: CompareRequest) -> Snapshot:
+        """See `Node.compare`."""
+        ...
+
+    async def refetch(self, request: RefetchRequest) -> tuple[list[Entry], list[Seal]]:
+        """See `Node.refetch`."""
+        ...
+
+    def antientropy(self, run: bool) -> AsyncGenerator[tuple[Standing, bool]]:
+        """See `Node.antientropy`."""
         ...
 
     async def export(self, first: int, max_bytes: int, last: int) -> tuple[Sequence[Entry], Sequence[Seal]]:
@@ -339,6 +355,21 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 
         return await _or_abort(context, buckets)
 
+    async def AntiEntropy(
+        self, request: admin_pb2.AntiEntropyRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.AntiEntropyReply]:
+        """How comparing, looking and repairing stand; with `run`, until all of it was done once more."""
+        try:
+            if request.run:
+                await self._node.require_everywhere(questions.caller_of(request), ADMIN)
+            name = self._node.status().name
+            async with aclosing(self._node.antientropy(request.run)) as standings:
+                async for standing, done in standings:
+                    yield repairs.standing_to_wire(name, standing, done)
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
+            _noted(error)
+            await abort(context, error)
+
 
 class ReplicationService(replication_pb2_grpc.ReplicationServicer):
     """`veridical.v1.Replication`: what other members have to say comes in here; answers leave on our own streams."""
@@ -376,6 +407,20 @@ class ReplicationService(replication_pb2_grpc.ReplicationServicer):
         finally:
             receiving.cancel()
             self._streams.discard(receiving)
+
+    async def Compare(self, request: replication_pb2.CompareRequest, context: Context) -> replication_pb2.CompareReply:
+        """The digests that another member compares its own with."""
+        asked = repairs.compare_request_from_wire(request)
+        return await _or_abort(context, _later(lambda: repairs.snapshot_to_wire(self._node.compare(asked))))
+
+    async def Refetch(self, request: replication_pb2.RefetchRequest, context: Context) -> replication_pb2.RefetchReply:
+        """Entries for a member whose own are damaged."""
+
+        async def fetched() -> replication_pb2.RefetchReply:
+            entries, seals = await self._node.refetch(repairs.refetch_request_from_wire(request))
+            return repairs.refetched_to_wire(entries, seals)
+
+        return await _or_abort(context, fetched)
 
     async def _receive(self, sender: str, parcels: AsyncIterator[replication_pb2.Parcel]) -> None:
         receive = self._node.receive

@@ -63,6 +63,20 @@ class Limits(BaseModel):
     """Free space under which a node counts its disk as full."""
 
 
+class Upkeep(BaseModel):
+    """How a node looks after its own files, and compares its state with the others'."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    compare_s: float = Field(default=60, ge=0, le=86_400)
+    """How often the state's digests are compared with every other member's; 0: only when asked."""
+    scrub_rows_per_s: int = Field(default=500, ge=0, le=1_000_000)
+    """How many rows and entries a second are looked at again, one pass after the other; 0: only when asked. Whatever
+    it says, at most a hundredth of a core is used."""
+    refetch_s: float = Field(default=5, gt=0, le=3600)
+    """How long a node with a damaged log waits before it asks the others again for what it lacks."""
+
+
 class Settings(BaseModel):
     """One node. `peers` names every first member, this one included, with its endpoint (host:port)."""
 
@@ -86,6 +100,7 @@ class Settings(BaseModel):
     """The public key of the store's own runner, the same for all nodes; empty: as `runner.RunnerKey` finds it."""
     timings: Timings = Timings()
     limits: Limits = Limits()
+    upkeep: Upkeep = Upkeep()
 
     @model_validator(mode="after")
     def _name_is_a_peer(self) -> Settings:

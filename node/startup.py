@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -45,6 +45,17 @@ class Unreadable(Exception):
     """The log as a whole cannot be trusted: the node neither serves nor votes. The message names file and place."""
 
 
+class Damaged(Unreadable):
+    """Single entries of the log are damaged, which other members may have: the node neither serves nor votes until they
+    are fetched. `store` is left open for that.
+    """
+
+    def __init__(self, store: LogStore, damages: Sequence[LogDamaged]) -> None:
+        super().__init__(told(damages))
+        self.store = store
+        self.damages = damages
+
+
 def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], None]) -> Opened:
     """Open, check and restore. Blocks; `says` hears what is being done. Raises `Unreadable`."""
     says("checking the log")
@@ -53,6 +64,8 @@ def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], 
         try:
             log = _checked(store, tail_bytes)
             return Opened(store, _projection(directory, store, log, says), log)
+        except Damaged:
+            raise
         except BaseException:
             store.close()
             raise
@@ -62,10 +75,17 @@ def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], 
 
 def _checked(store: LogStore, tail_bytes: int) -> RestoredLog:
     """Every byte of the log is looked at before anything rests on it."""
-    damages = store.check_file() or store.check()
-    if damages:
-        raise Unreadable("; ".join(str(damage) for damage in damages[:DAMAGES_SHOWN]))
+    if damages := store.check_file():
+        raise Unreadable(told(damages))
+    if damages := store.check():
+        raise Damaged(store, damages)
     return store.restored(tail_bytes)
+
+
+def told(damages: Sequence[LogDamaged]) -> str:
+    """The first few damages, and how many more there are."""
+    rest = f"; and {len(damages) - DAMAGES_SHOWN} more" if len(damages) > DAMAGES_SHOWN else ""
+    return "; ".join(str(damage) for damage in damages[:DAMAGES_SHOWN]) + rest
 
 
 def close_files(opened: Opened) -> None:

@@ -16,8 +16,9 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
+from ..antientropy.digests import Snapshots, landmark_after
 from ..log.entry import Entry
-from ..log.errors import LogError, LogFull
+from ..log.errors import LogDamaged, LogError, LogFull
 from ..log.store import HardState, Identity, LogStore, Write
 from ..projection.errors import ProjectionFull
 from ..projection.projection import Projection
@@ -238,9 +239,12 @@ class CommandCount:
 
 @dataclass(frozen=True, slots=True)
 class ApplierPort:
-    """What the applier tells the loop: what is folded (with the last entry's epoch), and that it cannot go on."""
+    """What the applier tells the loop: what is folded (with the last entry's epoch), that the log it reads is damaged,
+    and that it cannot go on.
+    """
 
     applied: Callable[[int, int], None]
+    damaged: Callable[[str], None]
     fatal: Callable[[str], None]
 
 
@@ -281,6 +285,8 @@ class Applier:
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
         self._applied = projection.applied.index
+        self.snapshots = Snapshots()
+        self._note_snapshot()
         self._thread = threading.Thread(target=self._run, name="applier", daemon=True)
         self._thread.start()
 
@@ -317,6 +323,8 @@ class Applier:
                     self._do(self._works.popleft())
                 elif self._applied < self._target:
                     self._fold_once(self._target)
+        except LogDamaged as error:
+            post(self._loop, self._port.damaged, str(error))
         except Exception as error:  # noqa: BLE001 (a fold that failed once fails always; the next start checks it)
             post(self._loop, self._port.fatal, f"the projection cannot be written: {error}")
         self._cancel_rest()
@@ -335,14 +343,23 @@ class Applier:
 
     def _fold_once(self, target: int) -> None:
         """One transaction towards `target`; if it takes more, they come after what else waits by then."""
-        entries = self._entries(self._applied + 1, target)
+        entries = self._entries(self._applied + 1, min(target, landmark_after(self._applied)))
         began_us = self._clock.elapsed_us()
         if self._fold(entries):
             self._observe((self._clock.elapsed_us() - began_us) / SECOND_US)
             self._applied = entries[-1].index
+            self._note_snapshot()
             post(self._loop, self._port.applied, entries[-1].index, entries[-1].epoch)
         if self._applied < target:
             self._wake.put(None)
+
+    def begin_anew(self) -> None:
+        """On this thread: the projection holds other rows now, as of the same index."""
+        self.snapshots.forget()
+        self._note_snapshot()
+
+    def _note_snapshot(self) -> None:
+        self.snapshots.note(self._applied, self._projection.state.bucket_digests())
 
     def _fold(self, entries: Sequence[Entry]) -> bool:
         """Whether there was room; where there is none this node stays readable, and tries again in a while."""

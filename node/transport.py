@@ -19,16 +19,27 @@ import grpc
 import grpc.aio
 import structlog
 
+from ..antientropy.digests import Snapshot
 from ..log.canonical import NotCanonical
-from ..log.entry import Envelope
+from ..log.entry import Entry, Envelope
+from ..log.seal import Seal
 from ..memory.errors import OutcomeUnknown, Unavailable
 from ..proto.channel import open_channel
 from ..proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2_grpc, replication_pb2, replication_pb2_grpc
 from ..proto.submissions import StreamBroken, SubmissionStream
 from ..replication.messages import Append, Fetched, Message
-from . import calls, questions, wire
+from . import calls, questions, repairs, wire
 from .errors import failure_of, raised
-from .ports import HelloReply, KeyRequest, ReadReply, ReadRequest, Submission, SubmitResult
+from .ports import (
+    CompareRequest,
+    HelloReply,
+    KeyRequest,
+    ReadReply,
+    ReadRequest,
+    RefetchRequest,
+    Submission,
+    SubmitResult,
+)  # fmt: skip
 
 OUTBOX_MESSAGES_LIMIT: Final = 4096
 OUTBOX_BYTES_LIMIT: Final = 32 << 20
@@ -311,6 +322,24 @@ class GrpcTransport:
         reply = await _answered(member, lambda: admin.Keys(raw, timeout=timeout_us / SECOND_US))
         return reply.sealed
 
+    async def compare(self, member: str, request: CompareRequest, timeout_us: int) -> Snapshot:
+        """See `Transport`."""
+        plane = _plane(self._reached(member).channel)
+        raw = repairs.compare_request_to_wire(request)
+        reply = await _answered(member, lambda: plane.Compare(raw, timeout=timeout_us / SECOND_US))
+        return repairs.snapshot_from_wire(reply)
+
+    async def refetch(self, endpoint: str, request: RefetchRequest, timeout_us: int) -> tuple[list[Entry], list[Seal]]:
+        """See `Transport`."""
+        channel = open_channel(endpoint, self._credentials)
+        try:
+            plane = _plane(channel)
+            raw = repairs.refetch_request_to_wire(request)
+            reply = await _answered(endpoint, lambda: plane.Refetch(raw, timeout=timeout_us / SECOND_US))
+        finally:
+            await channel.close()
+        return repairs.refetched_from_wire(reply)
+
     async def close(self) -> None:
         """See `Transport`."""
         for member in list(self._peers):
@@ -342,6 +371,10 @@ class GrpcTransport:
             task = asyncio.get_running_loop().create_task(peer.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def _plane(channel: grpc.aio.Channel) -> replication_pb2_grpc.ReplicationAsyncStub:
+    return replication_pb2_grpc.ReplicationStub(channel)
 
 
 async def _closed(channel: grpc.aio.Channel, submissions: SubmissionStream | None) -> None:

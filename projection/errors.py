@@ -53,3 +53,8 @@ def translation(file: str, error: sqlite3.DatabaseError) -> Exception:
     if code in _REVOCATION:
         return SnapshotRevoked(f"{file}: {error}")
     return ProjectionFull(f"{file}: {error}") if code == sqlite3.SQLITE_FULL else error
+
+
+def is_revocation(error: sqlite3.DatabaseError) -> bool:
+    """Whether the snapshot was taken away in which this was read."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REVOCATION

@@ -7,10 +7,11 @@ again, what filters read is derived again from the record, and the words are ind
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import chain, zip_longest
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..memory.digest import (
     BUCKETS,
@@ -22,6 +23,7 @@ from ..memory.digest import (
     retraction_digest,
 )  # fmt: skip
 from . import schema
+from .errors import is_revocation
 from .fulltext import SAMPLE, WORDS, WordChanges
 from .rows import contenders_of, facets, is_searchable, record_of, searched_text
 from .state import StoredState
@@ -80,15 +82,75 @@ def _counts(connection: sqlite3.Connection) -> Iterator[Finding]:
             yield Finding(table, f"{found} rows where there should be {wanted}")
 
 
+class Ids(NamedTuple):
+    """The rows whose id, key or digest lies between these, both included."""
+
+    first: bytes
+    last: bytes
+
+
+_LONGER_THAN_ANY_ID: Final = 64
+_MALFORMED: Final = (ValueError, TypeError)
+"""What reading a body raises that is no row at all."""
+
+
+def ids_of(number: int) -> Ids:
+    """The rows of one bucket."""
+    return Ids(bytes([number]), bytes([number]) + b"\xff" * _LONGER_THAN_ANY_ID)
+
+
+class Looked(NamedTuple):
+    """What a look at a part of the file came to: how many rows it read, and what was wrong."""
+
+    rows: int
+    findings: list[Finding]
+
+
+def look_at_bucket(connection: sqlite3.Connection, number: int) -> Looked:
+    """Compute the digests of all rows of one bucket again: each by itself, and their sum."""
+    within, found, total, rows = ids_of(number), list[Finding](), 0, 0
+    try:
+        found += _records(connection, within)
+        for _, digest in _digests(connection, within):
+            total ^= int.from_bytes(digest, "big")
+            rows += 1
+        found += _bucket(number, StoredState(connection, "").bucket_digests()[number], total)
+    except sqlite3.DatabaseError as error:
+        found.append(Finding("file", str(error)))
+    except _MALFORMED as error:
+        found.append(Finding("content", f"a row of bucket {number} is malformed: {error}"))
+    return Looked(rows, found)
+
+
+def look_at_whole(connection: sqlite3.Connection, rest: Callable[[int], None]) -> list[Finding]:
+    """What can only be looked at as a whole: structure, numbers of rows, what rests on what, and the full text.
+
+    `rest` is called now and then with the rows done, to rest in between. Raises SQLite's own error when the snapshot is
+    revoked. `connection` may write to its temporary tables.
+    """
+    found: list[Finding] = []
+    for check in (_pages, _counts, _derivations, partial(_words, rest=rest)):
+        try:
+            found += check(connection)
+        except sqlite3.DatabaseError as error:
+            if is_revocation(error):
+                raise
+            found.append(Finding("file", str(error)))
+        except _MALFORMED as error:
+            found.append(Finding("content", f"a row is malformed: {error}"))
+    return found
+
+
 _ROWS: Final = """
 SELECT content.digest, CAST(content.body AS BLOB), record.*
-FROM record LEFT JOIN content ON content.number = record.number ORDER BY record.number
+FROM record LEFT JOIN content ON content.number = record.number
 """
 
 
-def _records(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _records(connection: sqlite3.Connection, within: Ids | None = None) -> Iterator[Finding]:
     scopes = {name: number for number, name, _ in connection.execute("SELECT number, name, records FROM scope")}
-    for digest, body, *narrow in connection.execute(_ROWS):
+    ordered = " ORDER BY record.number" if within is None else ""  # a whole table is read as it lies
+    for digest, body, *narrow in _selected(connection, _ROWS, "record.id", within, ordered):
         number, id = narrow[0], narrow[1]
         if body is None or sha256(b"record\0" + body).digest() != digest:
             yield Finding("content", "the row does not match its digest", id)
@@ -96,12 +158,21 @@ def _records(connection: sqlite3.Connection) -> Iterator[Finding]:
         record = record_of(body)
         if facets(number, record, scopes.get(record.scope, 0), is_searchable(record)) != tuple(narrow):
             yield Finding("record", "the row does not match its record", id)
-    for id, digest, body in connection.execute("SELECT id, digest, CAST(body AS BLOB) FROM past"):
+    pasts = _selected(connection, "SELECT id, digest, CAST(body AS BLOB) FROM past", "id", within)
+    for id, digest, body in pasts:
         if sha256(b"past\0" + body).digest() != digest:
             yield Finding("past", "the row does not match its digest", id)
-    for digest, body in connection.execute("SELECT digest, CAST(body AS BLOB) FROM principal"):
+    for digest, body in _selected(connection, "SELECT digest, CAST(body AS BLOB) FROM principal", "key", within):
         if sha256(b"principal\0" + body).digest() != digest:
             yield Finding("principal", "the row does not match its digest")
+
+
+def _selected(
+    connection: sqlite3.Connection, statement: str, column: str, within: Ids | None, ordered: str = ""
+) -> Iterator[Any]:
+    if within is None:
+        return connection.execute(statement + ordered)
+    return connection.execute(f"{statement} WHERE {column} BETWEEN ? AND ?{ordered}", within)
 
 
 def _derivations(connection: sqlite3.Connection) -> Iterator[Finding]:
@@ -122,38 +193,49 @@ def _buckets(connection: sqlite3.Connection) -> Iterator[Finding]:
     for id, digest in _digests(connection):
         totals[bucket(id)] ^= int.from_bytes(digest, "big")
     for number, (stored, total) in enumerate(zip(StoredState(connection, "").bucket_digests(), totals, strict=True)):
-        if stored != total.to_bytes(DIGEST_BYTES, "big"):
-            yield Finding("bucket", f"bucket {number} does not match its rows")
+        yield from _bucket(number, stored, total)
 
 
-def _digests(connection: sqlite3.Connection) -> Iterator[tuple[bytes, bytes]]:
-    yield from connection.execute("SELECT record.id, content.digest FROM record JOIN content USING (number)")
-    yield from connection.execute("SELECT id, digest FROM past")
-    for id, body in connection.execute("SELECT id, body FROM contender"):
+def _bucket(number: int, stored: bytes, total: int) -> Iterator[Finding]:
+    if stored != total.to_bytes(DIGEST_BYTES, "big"):
+        yield Finding("bucket", f"bucket {number} does not match its rows")
+
+
+def _digests(connection: sqlite3.Connection, within: Ids | None = None) -> Iterator[tuple[bytes, bytes]]:
+    def rows(statement: str, column: str = "id") -> Iterator[Any]:
+        return _selected(connection, statement, column, within)
+
+    yield from rows("SELECT id, content.digest FROM record JOIN content USING (number)")
+    yield from rows("SELECT id, digest FROM past")
+    for id, body in rows("SELECT id, body FROM contender"):
         for contender in contenders_of(body):
             yield id, contender_digest(contender)
-    for id, value_digest in connection.execute("SELECT id, value_digest FROM rejection"):
+    for id, value_digest in rows("SELECT id, value_digest FROM rejection"):
         yield id, rejection_digest(id, value_digest)
-    for id, value_digest, source_digest in connection.execute("SELECT id, value_digest, source_digest FROM retraction"):
+    for id, value_digest, source_digest in rows("SELECT id, value_digest, source_digest FROM retraction"):
         yield id, retraction_digest(id, value_digest, source_digest)
-    yield from connection.execute("SELECT key, digest FROM principal")
-    for receipt, id in connection.execute("SELECT digest, id FROM receipt"):
+    yield from rows("SELECT key, digest FROM principal", "key")
+    for receipt, id in rows("SELECT digest, id FROM receipt", "digest"):
         yield receipt, receipt_digest(receipt, id)
 
 
-def _words(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _no_rest(records: int) -> None:
+    """Nobody else is kept waiting."""
+
+
+def _words(connection: sqlite3.Connection, rest: Callable[[int], None] = _no_rest) -> Iterator[Finding]:
     """Index every record's words again, and compare how often each word occurs in how many records."""
     beside = sqlite3.connect(":memory:", isolation_level=None)
     try:
         schema.create(beside)
-        _index_again(connection, beside)
+        _index_again(connection, beside, rest)
         for table in (WORDS, SAMPLE):
             yield from _difference(table, _vocabulary(connection, table), _vocabulary(beside, table))
     finally:
         beside.close()
 
 
-def _index_again(connection: sqlite3.Connection, beside: sqlite3.Connection) -> None:
+def _index_again(connection: sqlite3.Connection, beside: sqlite3.Connection, rest: Callable[[int], None]) -> None:
     rows = connection.execute("SELECT number, scope, body FROM record JOIN content USING (number) ORDER BY number")
     while some := rows.fetchmany(RECORDS_AT_ONCE):
         changes = WordChanges()
@@ -164,6 +246,7 @@ def _index_again(connection: sqlite3.Connection, beside: sqlite3.Connection) -> 
         beside.execute("BEGIN")
         changes.write(beside)
         beside.execute("COMMIT")
+        rest(len(some))
 
 
 def _vocabulary(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, int, int]]:

@@ -20,10 +20,13 @@ from .integrity import Finding, findings
 from .reader import Reader
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
+from .scrub import Scrubber
 from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, MEMORY, WAL_BYTES_LIMIT, Database, transaction
 from .state import HotState
 
 REBUILD_BYTES: Final = 4 << 20
+BESIDE: Final = "-again"
+"""What the name of a file ends with into which history is folded beside a projection."""
 SCHEMA: Final = "schema"
 
 Progress = Callable[[int], None]
@@ -145,6 +148,38 @@ class Projection:
             reader = Reader(self._database.reader(), self._database.path)
         self._readers.add(reader)
         return reader
+
+    def beside(self) -> Projection:
+        """An empty projection, to fold history again while this one goes on; give it back with `discard`."""
+        if self._database.in_memory:
+            return Projection.open(MEMORY)
+        path = self._database.path + BESIDE
+        Database(path).remove()
+        return Projection.open(path)
+
+    def discard(self) -> None:
+        """Close this projection and delete its file."""
+        self.close()
+        self._database.remove()
+
+    def take_over(self, other: Projection) -> None:
+        """Hold what `other` holds, page by page, in one transaction: a read sees the one state or the other.
+
+        Raises `ProjectionFull` and `ProjectionDamaged`; the file is then as it was.
+        """
+        with translated(self._database.path):
+            try:
+                other._connection.backup(self._connection)
+            finally:
+                self._begin()
+        self._bound_journal()
+
+    def scrubber(self) -> Scrubber:
+        """Looks for what is wrong a little at a time, for one thread; close it before this is closed."""
+        connection = self._database.inspector()
+        reader = Reader(connection, self._database.path)
+        self._readers.add(reader)
+        return Scrubber(reader, connection)
 
     def findings(self) -> Iterator[Finding]:
         """What is wrong with the file, while it is looked for; nothing when all is well. `apply` waits meanwhile."""

@@ -514,3 +514,179 @@ class BucketsReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BucketsReply: _TypeAlias = BucketsReply  # noqa: Y015
+
+@_typing.final
+class AntiEntropyRequest(_message.Message):
+    """How this node's comparing, scrubbing and repairing stands: one reply. With `run`, compare with all members and look
+    through everything now, and reply until that has ended: for those who hold the right `admin` in every scope, where
+    principals are enrolled.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
+    run: _builtins.bool
+    @_builtins.property
+    def ticket(self) -> _ticket_pb2.Ticket: ...
+    def __init__(
+        self,
+        *,
+        run: _builtins.bool = ...,
+        ticket: _ticket_pb2.Ticket | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run", "ticket", b"ticket"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AntiEntropyRequest: _TypeAlias = AntiEntropyRequest  # noqa: Y015
+
+@_typing.final
+class AntiEntropyReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RepairsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODE_FIELD_NUMBER: _builtins.int
+    COMPARED_WALL_US_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    SCRUB_DONE_FIELD_NUMBER: _builtins.int
+    SCRUB_TOTAL_FIELD_NUMBER: _builtins.int
+    SCRUB_ROWS_FIELD_NUMBER: _builtins.int
+    SCRUB_PASSES_FIELD_NUMBER: _builtins.int
+    SCRUB_FINISHED_WALL_US_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    REPAIRS_FIELD_NUMBER: _builtins.int
+    DOING_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """name"""
+    compared_wall_us: _builtins.int
+    scrub_done: _builtins.int
+    """parts of the pass under way, of `scrub_total`"""
+    scrub_total: _builtins.int
+    scrub_rows: _builtins.int
+    scrub_passes: _builtins.int
+    """since the start"""
+    scrub_finished_wall_us: _builtins.int
+    differences: _builtins.int
+    """buckets that ever differed from a peer's"""
+    findings: _builtins.int
+    """rows, entries and parts of files that were not as they were written"""
+    doing: _builtins.str
+    done: _builtins.bool
+    """nothing follows"""
+    @_builtins.property
+    def peers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PeerComparison]: ...
+    @_builtins.property
+    def repairs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AntiEntropyNote]:
+        """the last few, oldest first"""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        compared_wall_us: _builtins.int = ...,
+        peers: _abc.Iterable[Global___PeerComparison] | None = ...,
+        scrub_done: _builtins.int = ...,
+        scrub_total: _builtins.int = ...,
+        scrub_rows: _builtins.int = ...,
+        scrub_passes: _builtins.int = ...,
+        scrub_finished_wall_us: _builtins.int = ...,
+        differences: _builtins.int = ...,
+        findings: _builtins.int = ...,
+        repairs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        doing: _builtins.str = ...,
+        notes: _abc.Iterable[Global___AntiEntropyNote] | None = ...,
+        done: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compared_wall_us", b"compared_wall_us", "differences", b"differences", "doing", b"doing", "done", b"done", "findings", b"findings", "node", b"node", "notes", b"notes", "peers", b"peers", "repairs", b"repairs", "scrub_done", b"scrub_done", "scrub_finished_wall_us", b"scrub_finished_wall_us", "scrub_passes", b"scrub_passes", "scrub_rows", b"scrub_rows", "scrub_total", b"scrub_total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AntiEntropyReply: _TypeAlias = AntiEntropyReply  # noqa: Y015
+
+@_typing.final
+class PeerComparison(_message.Message):
+    """The last comparison with one member."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    DIFFERING_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    index: _builtins.int
+    """0: never at one index"""
+    differing: _builtins.int
+    """of 256 buckets"""
+    reason: _builtins.str
+    """why there was no comparison, or empty"""
+    judged: _builtins.bool
+    """this node folded its log again: its own rows are right"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        index: _builtins.int = ...,
+        differing: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        judged: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differing", b"differing", "index", b"index", "judged", b"judged", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeerComparison: _TypeAlias = PeerComparison  # noqa: Y015
+
+@_typing.final
+class AntiEntropyNote(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WALL_US_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    wall_us: _builtins.int
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        wall_us: _builtins.int = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text", "wall_us", b"wall_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AntiEntropyNote: _TypeAlias = AntiEntropyNote  # noqa: Y015

@@ -70,6 +70,11 @@ class AdminStub(object):
                 request_serializer=veridical_dot_proto_dot_admin__pb2.BucketsRequest.SerializeToString,
                 response_deserializer=veridical_dot_proto_dot_admin__pb2.BucketsReply.FromString,
                 _registered_method=True)
+        self.AntiEntropy = channel.unary_stream(
+                '/veridical.v1.Admin/AntiEntropy',
+                request_serializer=veridical_dot_proto_dot_admin__pb2.AntiEntropyRequest.SerializeToString,
+                response_deserializer=veridical_dot_proto_dot_admin__pb2.AntiEntropyReply.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -118,6 +123,12 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AntiEntropy(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -155,6 +166,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Buckets,
                     request_deserializer=veridical_dot_proto_dot_admin__pb2.BucketsRequest.FromString,
                     response_serializer=veridical_dot_proto_dot_admin__pb2.BucketsReply.SerializeToString,
+            ),
+            'AntiEntropy': grpc.unary_stream_rpc_method_handler(
+                    servicer.AntiEntropy,
+                    request_deserializer=veridical_dot_proto_dot_admin__pb2.AntiEntropyRequest.FromString,
+                    response_serializer=veridical_dot_proto_dot_admin__pb2.AntiEntropyReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -347,6 +363,33 @@ class Admin(object):
             '/veridical.v1.Admin/Buckets',
             veridical_dot_proto_dot_admin__pb2.BucketsRequest.SerializeToString,
             veridical_dot_proto_dot_admin__pb2.BucketsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AntiEntropy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/veridical.v1.Admin/AntiEntropy',
+            veridical_dot_proto_dot_admin__pb2.AntiEntropyRequest.SerializeToString,
+            veridical_dot_proto_dot_admin__pb2.AntiEntropyReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,7 @@ class AdminStub:
     ChangeMembers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ChangeMembersRequest, _admin_pb2.ChangeMembersReply]
     Export: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportReply]
     Buckets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.BucketsRequest, _admin_pb2.BucketsReply]
+    AntiEntropy: _grpc.UnaryStreamMultiCallable[_admin_pb2.AntiEntropyRequest, _admin_pb2.AntiEntropyReply]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -53,6 +54,7 @@ class AdminAsyncStub(AdminStub):
     ChangeMembers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ChangeMembersRequest, _admin_pb2.ChangeMembersReply]  # type: ignore[assignment]
     Export: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportReply]  # type: ignore[assignment]
     Buckets: _aio.UnaryUnaryMultiCallable[_admin_pb2.BucketsRequest, _admin_pb2.BucketsReply]  # type: ignore[assignment]
+    AntiEntropy: _aio.UnaryStreamMultiCallable[_admin_pb2.AntiEntropyRequest, _admin_pb2.AntiEntropyReply]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """What members and operators ask of a node beside memory itself."""
@@ -105,5 +107,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.BucketsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.BucketsReply, _abc.Awaitable[_admin_pb2.BucketsReply]]: ...
+
+    @_abc_1.abstractmethod
+    def AntiEntropy(
+        self,
+        request: _admin_pb2.AntiEntropyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.AntiEntropyReply], _abc.AsyncIterator[_admin_pb2.AntiEntropyReply]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -20,6 +20,141 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class MemberProof(_message.Message):
+    """That a member asks: its node key's signature over "veridical/member/1\\0<purpose>\\0<node>\\0<cluster id>\\0<wall_us>"."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    CLUSTER_ID_FIELD_NUMBER: _builtins.int
+    WALL_US_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    cluster_id: _builtins.str
+    wall_us: _builtins.int
+    signature: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        cluster_id: _builtins.str = ...,
+        wall_us: _builtins.int = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster_id", b"cluster_id", "node", b"node", "signature", b"signature", "wall_us", b"wall_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberProof: _TypeAlias = MemberProof  # noqa: Y015
+
+@_typing.final
+class CompareRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROOF_FIELD_NUMBER: _builtins.int
+    INDEXES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def proof(self) -> Global___MemberProof: ...
+    @_builtins.property
+    def indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """at which the asker knows its own digests"""
+
+    def __init__(
+        self,
+        *,
+        proof: Global___MemberProof | None = ...,
+        indexes: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["indexes", b"indexes", "proof", b"proof"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRequest: _TypeAlias = CompareRequest  # noqa: Y015
+
+@_typing.final
+class CompareReply(_message.Message):
+    """The digests at the newest of these indexes that the answerer knows too: 256 of 32 bytes. None: no digests, and where
+    the answerer stands.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLIED_INDEX_FIELD_NUMBER: _builtins.int
+    DIGESTS_FIELD_NUMBER: _builtins.int
+    applied_index: _builtins.int
+    @_builtins.property
+    def digests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        applied_index: _builtins.int = ...,
+        digests: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_index", b"applied_index", "digests", b"digests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareReply: _TypeAlias = CompareReply  # noqa: Y015
+
+@_typing.final
+class RefetchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROOF_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    last: _builtins.int
+    @_builtins.property
+    def proof(self) -> Global___MemberProof: ...
+    def __init__(
+        self,
+        *,
+        proof: Global___MemberProof | None = ...,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last", "proof", b"proof"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefetchRequest: _TypeAlias = RefetchRequest  # noqa: Y015
+
+@_typing.final
+class RefetchReply(_message.Message):
+    """Consecutive entries from `first` on, as many as fit an answer, and the seals among them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    SEALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Entry]: ...
+    @_builtins.property
+    def seals(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Seal]: ...
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_log_pb2.Entry] | None = ...,
+        seals: _abc.Iterable[_log_pb2.Seal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "seals", b"seals"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefetchReply: _TypeAlias = RefetchReply  # noqa: Y015
+
+@_typing.final
 class Parcel(_message.Message):
     """All that waited for this peer when the stream had room."""
 

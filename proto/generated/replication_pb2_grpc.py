@@ -41,6 +41,16 @@ class ReplicationStub(object):
                 request_serializer=veridical_dot_proto_dot_replication__pb2.Parcel.SerializeToString,
                 response_deserializer=veridical_dot_proto_dot_replication__pb2.Parcel.FromString,
                 _registered_method=True)
+        self.Compare = channel.unary_unary(
+                '/veridical.v1.Replication/Compare',
+                request_serializer=veridical_dot_proto_dot_replication__pb2.CompareRequest.SerializeToString,
+                response_deserializer=veridical_dot_proto_dot_replication__pb2.CompareReply.FromString,
+                _registered_method=True)
+        self.Refetch = channel.unary_unary(
+                '/veridical.v1.Replication/Refetch',
+                request_serializer=veridical_dot_proto_dot_replication__pb2.RefetchRequest.SerializeToString,
+                response_deserializer=veridical_dot_proto_dot_replication__pb2.RefetchReply.FromString,
+                _registered_method=True)
 
 
 class ReplicationServicer(object):
@@ -55,6 +65,20 @@ class ReplicationServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Compare(self, request, context):
+        """Digests of the state at an index that both members know.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Refetch(self, request, context):
+        """Entries for a member whose own are damaged. The receiver proves them by the hash chain.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReplicationServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -62,6 +86,16 @@ def add_ReplicationServicer_to_server(servicer, server):
                     servicer.Exchange,
                     request_deserializer=veridical_dot_proto_dot_replication__pb2.Parcel.FromString,
                     response_serializer=veridical_dot_proto_dot_replication__pb2.Parcel.SerializeToString,
+            ),
+            'Compare': grpc.unary_unary_rpc_method_handler(
+                    servicer.Compare,
+                    request_deserializer=veridical_dot_proto_dot_replication__pb2.CompareRequest.FromString,
+                    response_serializer=veridical_dot_proto_dot_replication__pb2.CompareReply.SerializeToString,
+            ),
+            'Refetch': grpc.unary_unary_rpc_method_handler(
+                    servicer.Refetch,
+                    request_deserializer=veridical_dot_proto_dot_replication__pb2.RefetchRequest.FromString,
+                    response_serializer=veridical_dot_proto_dot_replication__pb2.RefetchReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -93,6 +127,60 @@ class Replication(object):
             '/veridical.v1.Replication/Exchange',
             veridical_dot_proto_dot_replication__pb2.Parcel.SerializeToString,
             veridical_dot_proto_dot_replication__pb2.Parcel.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Compare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/veridical.v1.Replication/Compare',
+            veridical_dot_proto_dot_replication__pb2.CompareRequest.SerializeToString,
+            veridical_dot_proto_dot_replication__pb2.CompareReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Refetch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/veridical.v1.Replication/Refetch',
+            veridical_dot_proto_dot_replication__pb2.RefetchRequest.SerializeToString,
+            veridical_dot_proto_dot_replication__pb2.RefetchReply.FromString,
             options,
             channel_credentials,
             insecure,

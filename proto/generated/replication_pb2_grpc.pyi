@@ -37,6 +37,10 @@ class ReplicationStub:
     def __new__(cls, channel: _aio.Channel) -> ReplicationAsyncStub: ...
     Exchange: _grpc.StreamStreamMultiCallable[_replication_pb2.Parcel, _replication_pb2.Parcel]
     """The first parcel each way carries a greeting and nothing else; later ones carry messages only."""
+    Compare: _grpc.UnaryUnaryMultiCallable[_replication_pb2.CompareRequest, _replication_pb2.CompareReply]
+    """Digests of the state at an index that both members know."""
+    Refetch: _grpc.UnaryUnaryMultiCallable[_replication_pb2.RefetchRequest, _replication_pb2.RefetchReply]
+    """Entries for a member whose own are damaged. The receiver proves them by the hash chain."""
 
 @_typing.type_check_only
 class ReplicationAsyncStub(ReplicationStub):
@@ -47,6 +51,10 @@ class ReplicationAsyncStub(ReplicationStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Exchange: _aio.StreamStreamMultiCallable[_replication_pb2.Parcel, _replication_pb2.Parcel]  # type: ignore[assignment]
     """The first parcel each way carries a greeting and nothing else; later ones carry messages only."""
+    Compare: _aio.UnaryUnaryMultiCallable[_replication_pb2.CompareRequest, _replication_pb2.CompareReply]  # type: ignore[assignment]
+    """Digests of the state at an index that both members know."""
+    Refetch: _aio.UnaryUnaryMultiCallable[_replication_pb2.RefetchRequest, _replication_pb2.RefetchReply]  # type: ignore[assignment]
+    """Entries for a member whose own are damaged. The receiver proves them by the hash chain."""
 
 class ReplicationServicer(metaclass=_abc_1.ABCMeta):
     """The plane between members. A member dials every other one and keeps the stream open: what it has to say goes out on the
@@ -60,5 +68,21 @@ class ReplicationServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_replication_pb2.Parcel], _abc.AsyncIterator[_replication_pb2.Parcel]]:
         """The first parcel each way carries a greeting and nothing else; later ones carry messages only."""
+
+    @_abc_1.abstractmethod
+    def Compare(
+        self,
+        request: _replication_pb2.CompareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_replication_pb2.CompareReply, _abc.Awaitable[_replication_pb2.CompareReply]]:
+        """Digests of the state at an index that both members know."""
+
+    @_abc_1.abstractmethod
+    def Refetch(
+        self,
+        request: _replication_pb2.RefetchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_replication_pb2.RefetchReply, _abc.Awaitable[_replication_pb2.RefetchReply]]:
+        """Entries for a member whose own are damaged. The receiver proves them by the hash chain."""
 
 def add_ReplicationServicer_to_server(servicer: ReplicationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

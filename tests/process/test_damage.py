@@ -1,4 +1,5 @@
-"""One byte rots in the files of a stopped node: it is named, the node says so, and neither serves nor votes from them.
+"""One byte rots in the files of a stopped node: it is named, and mended from the other members where they can prove what
+stood there; where not, the node says so, and neither serves nor votes from what it holds.
 
 `test_cli_cluster.py` shows the same through the commands of a local cluster, `test_log_damage.py` every byte of a log.
 """
@@ -160,11 +161,11 @@ def stopped_after_writing(
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_flipped_byte_is_named_and_the_node_takes_no_part(
+def test_a_flipped_byte_is_named_and_what_it_spoiled_is_fetched(
     cluster: ProcessCluster, tmp_path: Path, part: Callable[[Entry, Seal], bytes]
 ) -> None:
-    """In an envelope, a seal, a body: `audit verify` names the index, the node says so at start, the others go on.
-    Before the flip the same files verify; what is damaged stays as it is, byte for byte.
+    """In an envelope, a seal, a body: `audit verify` names the index, the node says so at start, fetches the entry from
+    another member, and goes on without another start. Before the flip and after the repair the same files verify.
     """
     node, directory, index = stopped_after_writing(cluster, tmp_path, signal.SIGTERM)
     code, answer = audit(directory)
@@ -172,14 +173,44 @@ def test_a_flipped_byte_is_named_and_the_node_takes_no_part(
     flip(directory, part_at(directory, index, part))
     code, answer = audit(directory)
     assert (code, answer["good"], answer["histories"][0]["bad_index"]) == (DAMAGED, False, index)
+    node.start()
+    eventually(lambda: is_ready(cluster, node) or None)
+    lines = [json.loads(line) for line in node.log().splitlines()]
+    assert any(f"entry {index}" in line.get("condition", "") for line in lines), "it said what was damaged"
+    repaired = next(line for line in lines if line["event"] == "repaired")
+    assert repaired["what"].startswith(f"entry {index} fetched from")
+    with ConnectedMemory(node.endpoint, timeout_s=10) as alone:
+        assert len(alone.recall("rotting", scope=SCOPE, k=10)) == 6
+    node.signal(signal.SIGTERM)
+    node.ended()
+    code, answer = audit(directory)
+    assert (code, answer["good"]) == (0, True)
+
+
+def test_what_nobody_can_give_keeps_a_node_silent(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """Alone, it names the entry and what would help, and stays as it is byte for byte; once the others are there, it is
+    whole by itself.
+    """
+    node, directory, index = stopped_after_writing(cluster, tmp_path, signal.SIGTERM)
+    others = [other for other in cluster.nodes.values() if other is not node]
+    for other in others:
+        other.kill()
+    flip(directory, part_at(directory, index, body_of))
     size = (directory / "log.db").stat().st_size
     node.start()
-    says_damaged(cluster, node, f"entry {index}")
-    neither_serves_nor_votes(cluster, node)
+    eventually(lambda: "cannot be had" in condition(cluster, node) or None)
+    assert f"entry {index}" in condition(cluster, node)
+    assert "comes back as a new member" in condition(cluster, node)
+    with ConnectedMemory(node.endpoint, timeout_s=1) as alone:
+        assert isinstance(took(lambda: alone.recall("a", consistency="local"))[1], Unavailable)
     node.kill()
-    assert (directory / "log.db").stat().st_size >= size
     code, answer = audit(directory)
     assert (code, answer["histories"][0]["bad_index"]) == (DAMAGED, index), "it did not cut its log to heal"
+    assert (directory / "log.db").stat().st_size >= size
+    node.start()
+    for other in others:
+        other.start()
+    eventually(lambda: is_ready(cluster, node) or None)
 
 
 def test_a_flip_in_the_journal_of_a_killed_node_is_no_torn_write(cluster: ProcessCluster, tmp_path: Path) -> None:
@@ -207,8 +238,7 @@ def test_a_flip_elsewhere_names_file_and_page(cluster: ProcessCluster, tmp_path:
     assert [(each["file"], each["page"]) for each in answer["histories"][0]["files"]] == [("log.db", page)]
     node.start()
     says_damaged(cluster, node, f"log.db, page {page}")
-    with ConnectedMemory(cluster.endpoints, timeout_s=20) as memory:
-        assert memory.write(fact("the others go on", scope=SCOPE)).epoch
+    neither_serves_nor_votes(cluster, node)
 
 
 def test_a_flip_in_the_projection_costs_nothing_but_a_fold(cluster: ProcessCluster, tmp_path: Path) -> None:

@@ -149,9 +149,13 @@ class SlowFold:
 
     def __init__(self) -> None:
         self.applied = Position(0, 0)
+        self.state = self
         self.gate = threading.Event()
         self.began = threading.Event()
         self.done: list[str] = []
+
+    def bucket_digests(self) -> list[bytes]:
+        return []
 
     def apply(self, entries: Sequence[Entry]) -> None:
         self.began.set()
@@ -165,7 +169,7 @@ def test_a_decision_goes_before_the_next_transaction() -> None:
     async def play() -> None:
         fold, recent, all_folded, fatal = SlowFold(), RecentEntries(1 << 20), asyncio.Event(), list[str]()
         recent.extend(None, [entry(1), entry(2)])
-        port = ApplierPort(lambda index, _: all_folded.set() if index == 2 else None, fatal.append)
+        port = ApplierPort(lambda index, _: all_folded.set() if index == 2 else None, fatal.append, fatal.append)
         applier = Applier(fold, None, recent, port, lambda _: None, SystemClock())  # type: ignore[arg-type]
         applier.apply(1)
         await asyncio.to_thread(fold.began.wait, 5)
