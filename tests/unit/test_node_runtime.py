@@ -393,7 +393,7 @@ def test_a_missing_projection_is_folded_again(tmp_path: Path) -> None:
 
 
 def test_a_damaged_log_neither_serves_nor_votes(tmp_path: Path) -> None:
-    """One byte flipped in an entry: the node says which one, and the others go on without it."""
+    """One byte flipped in an entry: the node says which one, and takes no part until another member has given it."""
 
     async def work(running: Cluster) -> None:
         leader = await running.leader()
@@ -401,16 +401,18 @@ def test_a_damaged_log_neither_serves_nor_votes(tmp_path: Path) -> None:
         await running.level()
         await running.stop(*running.names)
         flip(tmp_path / "n1" / "log.db", b"shines today")
-        await running.start(*running.names)
+        await running.start("n1")
         damaged = running.nodes["n1"]
         await running.until(lambda: damaged.status().condition.startswith("damaged"))
         assert "entry 3" in damaged.status().condition
-        await running.leader()
         assert not damaged.status().serves
         with pytest.raises(Unavailable, match="damaged"):
             await read(damaged, Verb.COUNTS)
         assert await damaged.ready() != ""
         assert damaged.alive
+        await running.start("n2", "n3")
+        await running.leader()
+        await running.until(lambda: damaged.status().condition == "")
 
     within(tmp_path, work)
 
