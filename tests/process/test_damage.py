@@ -1,5 +1,5 @@
-"""One byte rots in the files of a stopped node: it is named, and mended from the other members where they can prove what
-stood there; where not, the node says so, and neither serves nor votes from what it holds.
+"""One byte rots in the files of a stopped node: it is named, and mended from other members that can prove what stood
+there; where none can, the node says so, and neither serves nor votes from what it holds.
 
 `test_cli_cluster.py` shows the same through the commands of a local cluster, `test_log_damage.py` every byte of a log.
 """
