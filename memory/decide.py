@@ -210,16 +210,16 @@ def _prune(case: Case[PruneBody]) -> Event:
     is_hasty = case.body.half_life_us < HALF_LIFE_US
     if (is_ahead or is_hasty) and not case.holds(ADMIN, EVERY_SCOPE):
         return refused(rules.FUTURE_TIME if is_ahead else rules.NOT_GRANTED)
-    gone = [id for id in dict.fromkeys(case.body.ids) if _may_prune(case, id)]
-    return [events.PRUNED, *gone]
+    faded = [id for id in dict.fromkeys(case.body.ids) if _may_prune(case, id)]
+    kept = case.state.rested_upon(faded)  # where something comes from has an answer while it is there
+    return [events.PRUNED, *(id for id in faded if id not in kept)]
 
 
 def _may_prune(case: Case[PruneBody], id: bytes) -> bool:
-    """A record stays, though it has faded, while something rests on it: where that comes from has an answer."""
     record = case.state.record(id)
     if record is None or not is_prunable(record, case.body.now_us, case.body.half_life_us):
         return False
-    return case.holds(WRITE, record.scope) and not case.state.derived(id)
+    return case.holds(WRITE, record.scope)
 
 
 def _reinforce(case: Case[ReinforceBody]) -> Event:

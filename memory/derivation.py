@@ -66,7 +66,7 @@ def named_sources(
 def resting_on(state: State, id: bytes) -> set[bytes] | None:
     """That id and all under which something rests on it, through any number of steps; None: they are too many."""
     found = {id}
-    waiting = [id]
+    waiting = [id] if state.record(id) else []  # on what is not held, nothing rests
     while waiting:
         new = [dependant for dependant in state.derived(waiting.pop()) if dependant not in found]
         found.update(new)
@@ -90,7 +90,7 @@ def _counts(source: Record | None) -> bool:
 
 def consequences(case: Case[Any], event: Event) -> list[Event]:
     """The event with what follows from it for all that rests on its record, or the refusal of both."""
-    if not case.state.derived(event[1]) or not _takes_away(case, event):
+    if not _takes_away(case, event) or not case.state.derived(event[1]):
         return [event]
     fall = _Fall(case, event[1], removes=event[0] == events.FORGOTTEN or (event[0] == events.UNDONE and not event[2]))
     rule = fall.happen()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeAlias, Union
 
@@ -65,6 +65,10 @@ class State(Protocol):
 
     def derived(self, source: bytes) -> tuple[bytes, ...]:
         """The ids, in their order, under which a value that is held or contends rests on that record."""
+        ...
+
+    def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
+        """Those of these records on which anything rests (see `derived`)."""
         ...
 
     def principal(self, key: bytes) -> Principal | None:
@@ -169,6 +173,13 @@ class Workspace:
             (found.add if source in resting_under(self, id) else found.discard)(id)
         return tuple(sorted(found))
 
+    def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
+        """See `State.rested_upon`."""
+        wanted = set(ids)
+        changed = {id for id, record in self.records.items() if record is not None and record.grounds}
+        found = {source for id in changed.union(self.contenders) for source in wanted & resting_under(self, id)}
+        return found | {source for source in self.base.rested_upon(wanted - found) if self.derived(source)}
+
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
         return self.principals.get(key) or self.base.principal(key)
@@ -250,6 +261,10 @@ class MemoryState:
     def derived(self, source: bytes) -> tuple[bytes, ...]:
         """See `State.derived`."""
         return tuple(sorted(self.dependants.get(source, ())))
+
+    def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
+        """See `State.rested_upon`."""
+        return {id for id in ids if self.derived(id)}
 
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""

@@ -87,6 +87,10 @@ class StoredState:
         """See `State.derived`."""
         return tuple(id for (id,) in self._connection.execute(schema.GET_DERIVED, (source,)).fetchall())
 
+    def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
+        """See `State.rested_upon`."""
+        return {id for id in ids if self.derived(id)}
+
     def episodes_of(self, record: Record) -> tuple[Record, ...]:
         """The episodes that a record was taken from, in the order in which it names them."""
         sources = map(self.record, record.derived_from)

@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_world import ALICE, BOB, CAROL, DAY_US, HOUR_US, START_US, World, replayed, uuid7
+from memory_world import ALICE, BOB, CAROL, DAY_US, HOUR_US, START_US, World, fold, replayed, uuid7
 
 from veridical.memory import limits, rules
 from veridical.memory.commands import FORGET, WRITE, ForgetBody, WriteBody, encode_body
 from veridical.memory.derivation import stands
 from veridical.memory.errors import Invalid, TooLarge
-from veridical.memory.machine import Command, Outcome
+from veridical.memory.machine import Command, Outcome, evolve_entry
 from veridical.memory.record import CANDIDATE, REJECTED, VERIFIED, Record
-from veridical.memory.state import MemoryState, resting_under
+from veridical.memory.state import MemoryState, Workspace, resting_under
 
 
 @pytest.fixture
@@ -509,6 +509,22 @@ def test_any_history_with_grounds_replays(history: list[Any]) -> None:
     assert {id: row.sources for id, row in bare.records.items()} == {
         id: row.sources for id, row in world.state.records.items()
     }
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(histories, st.integers(0, 30))
+def test_what_rests_on_what_is_known_before_it_is_folded(history: list[Any], folded: int) -> None:
+    """A leader decides on layers of changes above its state; they answer as the state will."""
+    world = carry_out(history)
+    base = MemoryState()
+    for entry in world.log[:folded]:
+        fold(base, entry, world.epoch)
+    layer = Workspace(Workspace(base))
+    for entry in world.log[folded:]:
+        evolve_entry(layer, entry.index, 1, entry.time_us, entry.author, entry.heads, entry.items, entry.bodies)
+    ids = [*world.state.records, *world.state.versions]
+    assert [layer.derived(id) for id in ids] == [world.state.derived(id) for id in ids]
+    assert layer.rested_upon(ids) == world.state.rested_upon(ids)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
