@@ -1,4 +1,4 @@
-"""`remember`, `get`, `recall`, `history`, `forget`: one question or one command each."""
+"""`remember`, `correct`, `get`, `recall`, `history`, `forget`: one question or one command each."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def remember(
     kind: Annotated[str, typer.Option("--kind", help="fact, design_rule, schema, failure, skill or episode.")] = "fact",
     metadata: Annotated[str, typer.Option("--metadata", metavar="JSON", help="An object.", show_default=False)] = "",
     source: Annotated[str, typer.Option("--source", help="The episode that says so.", show_default=False)] = "",
+    derived_from: Annotated[
+        list[str] | None, typer.Option("--derived-from", metavar="ID", help="Falls with it.", show_default=False)
+    ] = None,
+    follows: Annotated[
+        str, typer.Option("--follows", metavar="ID", help="Of an episode: the one before.", show_default=False)
+    ] = "",
     ttl: Annotated[
         float | None,
         typer.Option("--ttl", metavar="SECONDS", help="Expires so long after the write.", show_default=False),
@@ -59,6 +65,7 @@ def remember(
     from .target import connected
 
     fields = _fact_fields(words) | {"kind": kind, "metadata": _object(metadata), "ttl_s": ttl}
+    fields |= {"derived_from": derived_from or [], "follows": follows}
     fact = checked(0, fields, Defaults(scope, source))
     if isinstance(fact, Problem):
         raise fact.error
@@ -68,6 +75,30 @@ def remember(
         screen.say_json(written.model_dump(mode="json"))
     else:
         screen.say(f"{written.outcome} {written.id} {summary(written)} (epoch {written.epoch}, index {written.index})")
+
+
+def correct(
+    names: Annotated[list[str], typer.Argument(metavar="ID … | SUBJECT PREDICATE", show_default=False)],
+    text: Annotated[str, typer.Option("--text", help="What is right.", show_default=False)],
+    scope: ScopeOption = "global",
+    reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
+    metadata: Annotated[str, typer.Option("--metadata", metavar="JSON", help="Merged.", show_default=False)] = "",
+    command: CommandOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a text in the place of what is held, or of several sentences: only that is recalled from then on."""
+    from .target import connected
+
+    ids = list(map(str.lower, names)) if all(map(_is_id, names)) else [record_id(names, scope)]
+    with connected(data, endpoint, timeout) as memory:
+        corrected = memory.correct(ids, text, reason=reason, metadata=_object(metadata), command_id=command)
+    if as_json:
+        screen.say_json(corrected.model_dump(mode="json"))
+    else:
+        screen.say(f"{corrected.outcome} {corrected.id} {summary(corrected)}")
 
 
 def get(
@@ -188,10 +219,13 @@ def record_id(names: Sequence[str], scope: str) -> str:
         return make_id(make_key(names[0], names[1], scope))
     if len(names) != 1:
         raise Invalid("names", "give an id, or a subject and a predicate")
-    id = names[0].lower()
-    if len(id) != ID_CHARACTERS or not set(id) <= set("0123456789abcdef"):
+    if not _is_id(names[0]):
         raise Invalid("id", f"{names[0]!r} is not {ID_CHARACTERS} hex digits; or give a subject and a predicate")
-    return id
+    return names[0].lower()
+
+
+def _is_id(name: str) -> bool:
+    return len(name) == ID_CHARACTERS and set(name.lower()) <= set("0123456789abcdef")
 
 
 def one_of(choices: Any, field: str, value: str) -> Any:

@@ -23,6 +23,7 @@ from veridical.log.store import LogStore
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 MODES = ("local", "session", "strong", "quorum")
+INVALID = 10
 REFUSED = 12
 CONFLICT = 13
 UNAVAILABLE = 23
@@ -122,6 +123,25 @@ def test_a_fact_is_remembered_recalled_corrected_and_forgotten(shared: Shell) ->
     assert shared.well("forget", *names, "--reason", "obsolete") == {"forgotten": first["id"]}
     assert shared("get", *names).code == 1
     assert shared("remember", "auth", "uses", "passkeys to log in", "--scope", "repo:app").code == REFUSED
+
+
+def test_what_is_taken_from_an_episode_is_corrected_and_falls_with_it(shared: Shell) -> None:
+    """Sentences too: merged into one, which is what is recalled."""
+    episode = shared.well("remember", "Rae likes tea and cake", "--kind", "episode", "--source", "chat:rae")
+    follower = shared.well("remember", "So she does", "--kind", "episode", "--follows", episode["id"])
+    assert follower["follows"] == episode["id"]
+    said = [shared.well("remember", f"Rae likes {what}", "--derived-from", episode["id"]) for what in ("tea", "cake")]
+    assert [record["support_count"] for record in said] == [1, 1]
+    fact = shared.well("remember", "Rae", "drinks", "tea", "--derived-from", episode["id"])
+    corrected = shared.well("correct", "Rae", "drinks", "--text", "black tea", "--reason", "misheard")
+    assert (corrected["outcome"], corrected["id"]) == ("superseded", fact["id"])
+    merged = shared.well("correct", said[0]["id"], said[1]["id"].upper(), "--text", "Rae likes black tea and cake")
+    recalled = shared.well("recall", "what Rae likes")
+    assert {record["id"] for record in recalled["records"]} == {merged["id"], fact["id"]}
+    derived = shared.well("remember", "Rae", "has", "a sweet tooth", "--derived-from", merged["id"])
+    shared.well("forget", merged["id"])
+    assert shared("get", derived["id"]).code == 1
+    assert shared("correct", "Rae", "--text", "x").code == INVALID
 
 
 def test_a_command_id_makes_a_write_repeatable(shared: Shell) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_world import ALICE, BOB, CAROL, DAY_US, HOUR_US, START_US, World, fold, replayed, uuid7
+from memory_world import ALICE, BOB, CAROL, DAY_US, HOUR_US, START_US, FoldedEntry, World, fold, replayed, uuid7
 
 from veridical.memory import limits, rules
 from veridical.memory.commands import FORGET, WRITE, ForgetBody, WriteBody, encode_body
@@ -542,3 +542,35 @@ def test_a_forgotten_source_leaves_no_record_that_rested_on_it_alone(history: li
     for row in world.state.records.values():
         assert id not in row.sources
         assert row.sources or row.trust == REJECTED
+
+
+# --- what was written before ----------------------------------------------------------------------------------------
+
+
+def test_events_of_before_there_were_grounds_still_fold() -> None:
+    """In the form in which they stand in histories, they lead to what they led to."""
+    held, gone, value, other, source = b"i" * 16, b"j" * 16, b"v" * 16, b"w" * 16, b"s" * 16
+    written = (WRITE, encode_body(WRITE, WriteBody("fact", "auth", "uses", "repo:app", "JWT")))
+    forgotten = (FORGET, encode_body(FORGET, ForgetBody(gone)))
+    told: list[list[Any]] = [
+        ["asserted", held, [], value, source, None, "fact", 500_000, None, None, None, None],
+        ["corroborated", held, [], b"t" * 16, ALICE[:16], 600_000, 2, None, None, None, False],
+        ["repeated", held, [], source, None, None, None, False],
+        ["conflicted", held, [], other, source, None, "fact", 500_000, 1, None, None, None, None],
+        ["asserted", gone, [], value, source, None, "fact", 500_000, None, None, None, None],
+        ["forgotten", gone],
+        ["undone", gone, True],
+        ["undone", held, False],
+    ]
+    said = [written if event[0] not in ("forgotten", "undone") else forgotten for event in told]
+    heads = [(uuid7(START_US, number), kind) for number, (kind, _) in enumerate(said)]
+    items: list[list[Any]] = [[bytes(16), event] for event in told]
+    state, bare = MemoryState(), MemoryState()
+    entry = FoldedEntry(1, START_US, None, heads, items, [body for _, body in said])
+    fold(state, entry, 1)
+    fold(bare, entry, 1, with_bodies=False)
+    [record] = state.records.values()
+    assert (record.id, record.text, record.sources, record.grounds, record.follows) == (gone, "JWT", (source,), (), b"")
+    assert [past.record.support for past in state.history(held)] == [1, 2]
+    assert (state.contending(held), state.dependants) == ((), {})
+    assert bare.records.keys() == state.records.keys()
