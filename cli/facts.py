@@ -1,4 +1,4 @@
-"""`remember`, `correct`, `get`, `recall`, `history`, `forget`: one question or one command each."""
+"""`remember`, `correct`, `get`, `recall`, `history`, `withdraw`, `forget`: one question or one command each."""
 
 from __future__ import annotations
 
@@ -186,6 +186,29 @@ def history(
     if not items:
         screen.complain(f"veridical: nothing was ever held under {id}")
         raise typer.Exit(NEGATIVE)
+
+
+def withdraw(
+    names: Names,
+    scope: ScopeOption = "global",
+    source: Annotated[str, typer.Option("--source", help="Whose statement, as it was given.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
+    command: CommandOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back having said so: what somebody else states stays, and what nobody states is gone."""
+    from .target import connected
+
+    id = record_id(names, scope)
+    with connected(data, endpoint, timeout) as memory:
+        memory.withdraw(id, source=source, reason=reason, command_id=command)
+    if as_json:
+        screen.say_json({"withdrawn": id})
+    else:
+        screen.say(f"withdrawn {id}")
 
 
 def forget(

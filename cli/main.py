@@ -77,7 +77,8 @@ def application() -> typer.Typer:
         verbs.command(rich_help_panel="Clusters")(verb)
     verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)
     verbs.add_typer(_member(), name="member", rich_help_panel="Clusters")
-    for verb in (facts.remember, facts.correct, facts.get, facts.recall, facts.history, facts.forget):
+    said = (facts.remember, facts.correct, facts.withdraw, facts.forget)
+    for verb in (*said, facts.get, facts.recall, facts.history):
         verbs.command(rich_help_panel="Memory")(verb)
     verbs.command(rich_help_panel="Memory")(watching.watch)
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)

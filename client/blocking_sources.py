@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..memory.view import MemoryRecord
+from ..memory.view import Done, MemoryRecord
 
 if TYPE_CHECKING:
     from .surface import AsyncMemory
@@ -71,5 +71,23 @@ class BlockingSourceCalls(ABC):
             timeout_s,
             lambda memory, command, left: memory.correct(
                 id, text, reason=reason, metadata=metadata, command_id=command, timeout_s=left
+            ),
+        )
+
+    def withdraw(
+        self,
+        id: str,
+        *,
+        source: str = "",
+        reason: str = "",
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Done:
+        """See `SourceCalls.withdraw`."""
+        return self._change(
+            command_id,
+            timeout_s,
+            lambda memory, command, left: memory.withdraw(
+                id, source=source, reason=reason, command_id=command, timeout_s=left
             ),
         )

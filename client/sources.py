@@ -9,7 +9,7 @@ from typing import Any
 
 from ..memory import commands
 from ..memory.fields import json_text
-from ..memory.view import MemoryKind, MemoryRecord, datetime_of, microseconds
+from ..memory.view import Done, MemoryKind, MemoryRecord, datetime_of, microseconds
 from .requests import record_id
 
 
@@ -20,6 +20,9 @@ class SourceCalls(ABC):
     async def _mutation(
         self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None
     ) -> MemoryRecord: ...
+
+    @abstractmethod
+    async def _done(self, kind: str, body: commands.Body, command_id: str | None, timeout_s: float | None) -> Done: ...
 
     async def remember_episode(
         self,
@@ -70,3 +73,19 @@ class SourceCalls(ABC):
         ids = (id,) if isinstance(id, str) else tuple(id)
         body = commands.CorrectBody(tuple(map(record_id, ids)), text, json_text("metadata", metadata or {}), reason)
         return await self._mutation(commands.CORRECT, body, command_id, timeout_s)
+
+    async def withdraw(
+        self,
+        id: str,
+        *,
+        source: str = "",
+        reason: str = "",
+        command_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Done:
+        """Take back having said so: whoever else states it still does, and else it is gone with what rests on it.
+
+        `source` names an anonymous author's, as in the write. Raises `Refused` (`not_stated`) where it has not said so.
+        """
+        body = commands.WithdrawBody(record_id(id), source, reason)
+        return await self._done(commands.WITHDRAW, body, command_id, timeout_s)

@@ -92,6 +92,8 @@ def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
             yield from ((id, False) for id, _ in pairs)
         case [events.FORGOTTEN, id]:
             yield id, True
+        case [events.UNSAID, id, _, _, goes]:
+            yield id, goes
         case [events.UNDONE, id, returns, *_]:
             yield id, not returns
         case [events.WITHDRAWN, id, _, fallen, cut, dropped]:

@@ -92,6 +92,14 @@ class CorrectBody(NamedTuple):
     reason: str = ""
 
 
+class WithdrawBody(NamedTuple):
+    """`memory.withdraw`: the author takes back having said so. `source` tells anonymous authors apart."""
+
+    id: bytes
+    source: str = ""
+    reason: str = ""
+
+
 class CorroborateBody(NamedTuple):
     """`memory.corroborate`: believe it more. `source` tells anonymous authors' evidence apart."""
 
@@ -180,12 +188,13 @@ class SettingBody(NamedTuple):
 
 
 Body: TypeAlias = (
-    WriteBody | CorrectBody | CorroborateBody | ContradictBody | PromoteBody | DemoteBody | AnnotateBody | FlagsBody
-    | PinBody | PruneBody | ForgetBody | ReinforceBody | SettingBody | TrustBody
+    WriteBody | CorrectBody | WithdrawBody | CorroborateBody | ContradictBody | PromoteBody | DemoteBody
+    | AnnotateBody | FlagsBody | PinBody | PruneBody | ForgetBody | ReinforceBody | SettingBody | TrustBody
 )  # fmt: skip
 
 WRITE: Final = "memory.write"
 CORRECT: Final = "memory.correct"
+WITHDRAW: Final = "memory.withdraw"
 CORROBORATE: Final = "memory.corroborate"
 CONTRADICT: Final = "memory.contradict"
 PROMOTE: Final = "memory.promote"
@@ -202,6 +211,7 @@ SETTING: Final = "memory.setting"
 BODIES: Final[Mapping[str, Callable[..., Body]]] = {
     WRITE: WriteBody,
     CORRECT: CorrectBody,
+    WITHDRAW: WithdrawBody,
     CORROBORATE: CorroborateBody,
     CONTRADICT: ContradictBody,
     PROMOTE: PromoteBody,
@@ -341,6 +351,12 @@ def _check_correct(body: CorrectBody) -> None:
     check_string("reason", body.reason, limits.REASON_CHARACTERS_LIMIT)
 
 
+def _check_withdraw(body: WithdrawBody) -> None:
+    check_id(body.id)
+    check_string("source", body.source, limits.NAME_CHARACTERS_LIMIT)
+    check_string("reason", body.reason, limits.REASON_CHARACTERS_LIMIT)
+
+
 def _check_corroborate(body: CorroborateBody) -> None:
     check_id(body.id)
     check_string("source", body.source, limits.NAME_CHARACTERS_LIMIT)
@@ -420,6 +436,7 @@ def _check_setting(body: SettingBody) -> None:
 _CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     WriteBody: _check_write,
     CorrectBody: _check_correct,
+    WithdrawBody: _check_withdraw,
     CorroborateBody: _check_corroborate,
     ContradictBody: _check_contradict,
     PromoteBody: _check_promote,

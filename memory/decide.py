@@ -28,6 +28,7 @@ from .commands import (
     PruneBody,
     ReinforceBody,
     SettingBody,
+    WithdrawBody,
     WriteBody,
 )
 from .confirmation import confirmations
@@ -36,9 +37,10 @@ from .correction import CORRECTION_DECIDERS
 from .decide_principals import PRINCIPAL_DECIDERS
 from .decide_receipts import RECEIPT_DECIDERS
 from .decide_reviews import REVIEW_DECIDERS
-from .derivation import TAKING_AWAY, consequences
+from .derivation import TAKING_AWAY, consequences, stands
 from .errors import Invalid
 from .events import Event, refused, unchanged
+from .grounds import ENDORSED_PPM, unsaid
 from .interference import decide_write
 from .keys import normal_name
 from .lattice import lattice_of
@@ -48,11 +50,10 @@ from .merging import merged_json
 from .principals import HeldRights, enrolled, is_guarded, vouched_name
 from .record import CANDIDATE, PPM, REJECTED, VERIFIED, Record
 from .scope import EVERY_SCOPE
-from .sources import RECALLED, anonymous_digest, is_known, is_saturated, source_of, supports
+from .sources import RECALLED, anonymous_digest, is_known, is_saturated, source_of, speaker_digest, supports
 from .state import State
 from .trust_commands import MARK_FIXED, FixBody
 
-ENDORSED_PPM: Final = 150_000
 CONTRADICTED_PPM: Final = 250_000
 REJECTED_UNDER_PPM: Final = 200_000
 CONTRADICTING_PRINCIPALS: Final = 2
@@ -87,6 +88,24 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
     if principal is None and not vouched:
         return [event]
     return [event, *confirmations(case, event[4] if event[0] == events.CORRECTED else event, vouched)]
+
+
+def _withdraw(case: Case[WithdrawBody]) -> Event:
+    """An author takes a statement back: whoever else states the value still does."""
+    record = judged(case, case.body.id, WRITE)
+    if not isinstance(record, Record):
+        return record
+    source = source_of(case.author, case.body.source, case.context.digests)
+    voice = source.principal or source.digest
+    is_anonymous = source.principal is None and record.support > len(record.principals)
+    if not (
+        supports(record, source) or (is_anonymous and voice in record.sources and voice not in record.derived_from)
+    ):
+        return refused(rules.NOT_STATED, record.id)
+    digests = case.context.digests
+    silent = [speaker for speaker in record.authenticated if speaker_digest(digests, speaker) == voice]
+    goes = not stands(case.state, unsaid(record, voice, silent))
+    return [events.UNSAID, record.id, voice, silent, goes]
 
 
 def _corroborate(case: Case[CorroborateBody]) -> Event:
@@ -280,6 +299,7 @@ def _write(case: Case[WriteBody]) -> Event:
 
 _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.WRITE: _write,
+    commands.WITHDRAW: _withdraw,
     commands.CORROBORATE: _corroborate,
     commands.CONTRADICT: _contradict,
     commands.PROMOTE: _promote,

@@ -21,7 +21,9 @@ from .record import EPISODE, REJECTED, VERIFIED, Record
 from .sources import may_alter, speaker_digest
 from .state import State
 
-TAKING_AWAY: Final = frozenset({events.FORGOTTEN, events.REJECTED, events.CONTRADICTED, events.ATTESTED, events.UNDONE})
+TAKING_AWAY: Final = frozenset(
+    {events.FORGOTTEN, events.UNSAID, events.REJECTED, events.CONTRADICTED, events.ATTESTED, events.UNDONE}
+)
 
 
 class Named(NamedTuple):
@@ -92,12 +94,16 @@ def consequences(case: Case[Any], event: Event) -> list[Event]:
     """The event with what follows from it for all that rests on its record, or the refusal of both."""
     if not _takes_away(case, event) or not case.state.derived(event[1]):
         return [event]
-    fall = _Fall(case, event[1], removes=event[0] == events.FORGOTTEN or (event[0] == events.UNDONE and not event[2]))
+    fall = _Fall(case, event[1], removes=_removes(event))
     rule = fall.happen()
     if rule:
         return [refused(rule, event[1])]
     following = fall.event(event[0])
     return [event] if following is None else [event, following]
+
+
+def _removes(event: Event) -> bool:
+    return event[0] in (events.FORGOTTEN, events.UNSAID) or (event[0] == events.UNDONE and not event[2])
 
 
 def _takes_away(case: Case[Any], event: Event) -> bool:
@@ -106,6 +112,8 @@ def _takes_away(case: Case[Any], event: Event) -> bool:
             return event[5]
         case events.ATTESTED:
             return not event[4]
+        case events.UNSAID:
+            return event[4]
         case events.UNDONE if event[2]:
             last = case.state.last_past(event[1])
             return last is not None and last.record.trust == REJECTED

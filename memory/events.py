@@ -27,6 +27,8 @@
     rejection_revoked      id, value, confidence
     undone                 id, whether a former row returns; and where it rested on records that are gone, those and
                            the speakers that are authenticated no longer
+    unsaid                 id, voice, [speaker …], whether the record goes: a principal or a source took its statement
+                           back, and with it what those speakers counted for
     withdrawn              id, cause, [id …], [[id, value, [speaker …]] …], [[id, value] …]: what rested on that record
                            alone is gone, present and contending rows that rested on it too rest on it no longer, and
                            contending rows that rested on it alone are gone; follows the event that took it away
@@ -77,6 +79,7 @@ DISMISSED: Final = "dismissed"
 EDITED: Final = "edited"
 REJECTION_REVOKED: Final = "rejection_revoked"
 UNDONE: Final = "undone"
+UNSAID: Final = "unsaid"
 WITHDRAWN: Final = "withdrawn"
 ATTESTED: Final = "attested"
 FIXED: Final = "fixed"

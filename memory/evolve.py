@@ -24,7 +24,7 @@ from .correction import rewritten
 from .errors import Bug
 from .evolve_trust import TRUST_EVOLVERS
 from .fields import EMPTY_JSON
-from .grounds import grounded, grounds_of, resting_instead, without
+from .grounds import grounded, grounds_of, resting_instead, unsaid, without
 from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
@@ -381,8 +381,16 @@ def _cut(
     )
 
 
+def _unsaid(workspace: Workspace, happening: Happening) -> None:
+    _, id, voice, unrecognised, goes = happening.event
+    if goes:
+        _remove(workspace, held_row(workspace, id, happening), happening)
+    else:
+        workspace.records[id] = unsaid(changing_row(workspace, happening), voice, unrecognised)
+
+
 def _remove(workspace: Workspace, record: Record, happening: Happening) -> None:
-    reason = said(happening) if happening.event[0] == events.FORGOTTEN else ""
+    reason = "" if happening.event[0] == events.PRUNED else said(happening)
     workspace.retire(record, happening.at, happening.time_us, happening.event[0], reason)
     workspace.records[record.id] = None
     if workspace.contending(record.id):
@@ -455,6 +463,7 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.UNPINNED: _pinned,
     events.PRUNED: _pruned,
     events.FORGOTTEN: _forgotten,
+    events.UNSAID: _unsaid,
     events.WITHDRAWN: _withdrawn,
     events.REINFORCED: _reinforced,
     events.SET: _set,

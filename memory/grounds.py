@@ -15,6 +15,7 @@ from .record import Ground, Record
 ANONYMOUS: Final = b""
 APART: Final = b""
 CORROBORATED_PPM: Final = 100_000
+ENDORSED_PPM: Final = 150_000
 
 
 def grounds_of(principal: bytes | None, episodes: Iterable[bytes], others: Iterable[bytes]) -> tuple[Ground, ...]:
@@ -63,6 +64,28 @@ def without(record: Record, lost: Collection[bytes], unrecognised: Collection[by
         authenticated=tuple(speaker for speaker in record.authenticated if speaker not in unrecognised),
         support=support,
         confidence_ppm=max(0, record.confidence_ppm - CORROBORATED_PPM * (raises(record.support) - raises(support))),
+    )
+
+
+def unsaid(record: Record, voice: bytes, unrecognised: Collection[bytes]) -> Record:
+    """The record without the statement of one principal, or of one anonymous source.
+
+    Where nobody is left who states it, it rests on what it was derived from, and else on nothing.
+    """
+    grounds = tuple(ground for ground in record.grounds if ground[1] != voice)
+    left = {id for id, _ in grounds}
+    lost = {voice, *(id for id, _ in record.grounds)} - left
+    support = max(0, record.support - 1)
+    sources = (source for source in record.sources if (source not in lost if support else source in left))
+    fewer = CORROBORATED_PPM * (raises(record.support) - raises(support))
+    return record._replace(
+        grounds=grounds,
+        sources=tuple(sources),
+        principals=tuple(principal for principal in record.principals if principal != voice),
+        authenticated=tuple(speaker for speaker in record.authenticated if speaker not in unrecognised),
+        corroborators=tuple(mark for mark in record.corroborators if mark != voice),
+        support=support,
+        confidence_ppm=max(0, record.confidence_ppm - (ENDORSED_PPM if voice in record.corroborators else fewer)),
     )
 
 

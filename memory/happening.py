@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, cast
 
-from .commands import ContradictBody, CorrectBody, DemoteBody, ForgetBody, PromoteBody, WriteBody, stored_body
+from .commands import (
+    ContradictBody,
+    CorrectBody,
+    DemoteBody,
+    ForgetBody,
+    PromoteBody,
+    WriteBody,
+    stored_body,
+)
 from .errors import Bug
 from .events import Event
 from .record import Record, Version

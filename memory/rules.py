@@ -16,6 +16,7 @@ IS_SOURCE: Final = "is_source"
 CORRECTED_VALUE: Final = "corrected_value"
 CORRECT_BACK: Final = "correct_back"
 NOT_ALIKE: Final = "not_alike"
+NOT_STATED: Final = "not_stated"
 RESERVED_KEY: Final = "reserved_key"
 OTHER_KIND: Final = "other_kind"
 CONTENDERS_FULL: Final = "contenders_full"
@@ -66,6 +67,7 @@ REASONS: Final = {
     CORRECTED_VALUE: "this source's statement was corrected to another one; an independent source may assert it",
     CORRECT_BACK: "the event put one record in the place of another: correct that one back instead",
     NOT_ALIKE: "only records of one kind, subject, predicate and scope can be replaced by one",
+    NOT_STATED: "the author, or that source, has not stated this value, or took it back already",
     RESERVED_KEY: "this predicate or scope is kept for the product's own records",
     OTHER_KIND: "the key is held by a record of another kind",
     CONTENDERS_FULL: "too many values wait beside the verified one; a reviewer has to decide first",

@@ -294,6 +294,19 @@ class ContractOfMemory:
         refuses(guarded.bob, rules.NOT_YOURS, lambda: guarded.bob.correct(told.id, "it is 7500"), told.id)
         assert guarded.alice.correct(told.id, "the port is 7500").text == "the port is 7500"
 
+    def test_a_statement_is_taken_back(self, guarded: Guarded) -> None:
+        """What somebody else states stays, with one voice less; what nobody states is gone, and may be said again."""
+        held = guarded.alice.write(fact("the motto", "keep it simple"))
+        guarded.bob.write(fact("the motto", "keep it simple"))
+        assert guarded.bob.withdraw(held.id, reason="never liked it").outcome == "unsaid"
+        found = guarded.alice.get(held.id)
+        assert found is not None and (found.support_count, found.epistemic_confidence) == (1, 0.5)
+        refuses(guarded.bob, rules.NOT_STATED, lambda: guarded.bob.withdraw(held.id), held.id)
+        rests = guarded.bob.write(fact("the poster", "simple", derived_from=[held.id]))
+        guarded.alice.withdraw(held.id)
+        assert guarded.alice.get_many([held.id, rests.id]) == [None, None]
+        assert guarded.bob.write(fact("the motto", "keep it simple")).outcome == "asserted"
+
     # --- episodes -----------------------------------------------------------------------------------------------------
 
     def test_an_episode_is_kept_and_found_only_as_such(self, unguarded: BlockingMemory) -> None:

@@ -22,6 +22,7 @@ from veridical.memory.commands import (
     SET_FLAGS,
     SETTING,
     UNPIN,
+    WITHDRAW,
     WRITE,
     AnnotateBody,
     Body,
@@ -36,6 +37,7 @@ from veridical.memory.commands import (
     PruneBody,
     ReinforceBody,
     SettingBody,
+    WithdrawBody,
     WriteBody,
     encode_body,
 )
@@ -175,6 +177,9 @@ class World:
 
     def correct(self, text: str, *ids: bytes, author: bytes | None = None, metadata: str = "{}") -> Outcome:
         return self.send(CORRECT, CorrectBody(ids, text, metadata, "known better"), author)
+
+    def withdraw(self, id: bytes, source: str = "", author: bytes | None = None) -> Outcome:
+        return self.send(WITHDRAW, WithdrawBody(id, source, "not sure any more"), author)
 
     def corroborate(self, id: bytes, source: str = "", author: bytes | None = None) -> Outcome:
         return self.send(CORROBORATE, CorroborateBody(id, source), author)

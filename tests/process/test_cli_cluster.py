@@ -138,6 +138,9 @@ def test_what_is_taken_from_an_episode_is_corrected_and_falls_with_it(shared: Sh
     merged = shared.well("correct", said[0]["id"], said[1]["id"].upper(), "--text", "Rae likes black tea and cake")
     recalled = shared.well("recall", "what Rae likes")
     assert {record["id"] for record in recalled["records"]} == {merged["id"], fact["id"]}
+    shared.well("remember", "Rae", "drinks", "black tea", "--source", "doc:rae")
+    assert shared.well("withdraw", "Rae", "drinks", "--source", "doc:rae") == {"withdrawn": fact["id"]}
+    assert shared.well("get", "Rae", "drinks")["support_count"] == 1
     derived = shared.well("remember", "Rae", "has", "a sweet tooth", "--derived-from", merged["id"])
     shared.well("forget", merged["id"])
     assert shared("get", derived["id"]).code == 1

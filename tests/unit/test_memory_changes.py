@@ -20,6 +20,8 @@ def test_a_command_has_one_effect_on_a_record():
 
 EVENTS: list[tuple[list[Any], list[Effect]]] = [
     ([events.FORGOTTEN, ONE], [Effect(ONE, ("forgotten",), gone=True)]),
+    ([events.UNSAID, ONE, OTHER, [], True], [Effect(ONE, ("unsaid",), gone=True)]),
+    ([events.UNSAID, ONE, OTHER, [], False], [Effect(ONE, ("unsaid",))]),
     ([events.UNDONE, ONE, True], [Effect(ONE, ("undone",))]),
     ([events.UNDONE, ONE, False], [Effect(ONE, ("undone",), gone=True)]),
     ([events.PRUNED, ONE, OTHER], [Effect(ONE, ("pruned",), gone=True), Effect(OTHER, ("pruned",), gone=True)]),

@@ -401,6 +401,7 @@ def test_an_edit_rests_on_the_reviewer(world: World) -> None:
 
 # --- any history ----------------------------------------------------------------------------------------------------
 
+VERBS = ["forget", "reject", "contradict", "undo", "promote", "prune", "demote", "prefer", "edit", "withdraw"]
 NAMES, TEXTS = [f"subject {number}" for number in range(5)], ["so", "SO", "not so"]
 
 steps = st.one_of(
@@ -409,7 +410,7 @@ steps = st.one_of(
         st.lists(st.integers(0, 6), max_size=3), st.sampled_from([None, None, HOUR_US]),
     ),
     st.tuples(
-        st.sampled_from(["forget", "reject", "contradict", "undo", "promote", "prune", "demote", "prefer", "edit"]),
+st.sampled_from(VERBS),
         st.integers(0, 6),
     ),
     st.tuples(st.just("sentence"), st.sampled_from(TEXTS), st.sampled_from([None, ALICE])),

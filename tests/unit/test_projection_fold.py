@@ -123,6 +123,10 @@ def corrected(world: World) -> None:
     fact = world.write("teal", "Zoe", "prefers", "team:y")
     world.say((c.CORRECT, c.CorrectBody((fact,), "indigo", '{"turn":2}', "she said so")), author=BOB)
     world.say((c.CORRECT, c.CorrectBody((fact,), "Indigo")), author=BOB)
+    for source in ("doc:1", "doc:2"):
+        taken_back = world.write("sure", "Zoe", "is", "team:y", author=None, source=source)
+    for source in ("doc:1", "doc:2"):
+        world.say((c.WITHDRAW, c.WithdrawBody(taken_back, source)))
     one, two = (world.write(f"Zoe prefers {colour}", scope="team:y") for colour in ("teal", "green"))
     world.write("colours", "Zoe", "likes", "team:y", derived_from=(one, two))
     [outcome] = world.say((c.CORRECT, c.CorrectBody((one,), "Zoe prefers indigo")), author=BOB)
