@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import (
+    antientropy,
     audit,
     cluster,
     doctor,
@@ -87,6 +88,7 @@ def application() -> typer.Typer:
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
+    verbs.add_typer(_antientropy(), name="antientropy", rich_help_panel="Proof")
     for verb in (doctor.doctor, reindexing.reindex, drilling.drill):
         verbs.command(rich_help_panel="Proof")(verb)
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
@@ -99,6 +101,16 @@ def _audit() -> typer.Typer:
         help="Check histories, compare states, look into an entry, fold it all again, take it along.",
     )
     for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.export):
+        verbs.command()(verb)
+    return verbs
+
+
+def _antientropy() -> typer.Typer:
+    verbs = typer.Typer(
+        no_args_is_help=True,
+        help="What the nodes compare, look through and repair by themselves; and all of it now.",
+    )
+    for verb in (antientropy.status, antientropy.run):
         verbs.command()(verb)
     return verbs
 

@@ -7,7 +7,9 @@ from concurrent.futures import Future
 from typing import Any
 from weakref import finalize
 
+from ..antientropy.standing import Standing
 from ..client.blocking import BlockingMemory, Result, Work
+from ..client.surface import AsyncMemory
 from .company import Company, leave_later
 from .member import Enrolment, Member, MemberMemory
 
@@ -20,6 +22,18 @@ class EmbeddedMemory(BlockingMemory):
         given: dict[str, Any] = {"timeout_s": timeout_s, "clock": self._clock, "entropy": self._entropy}
         self._calls = MemberMemory(**options | given)
         self._end: finalize[[Company, str], Any] | None = None
+
+    def look_after(self, *, run: bool, timeout_s: float | None = None) -> tuple[str, Standing]:
+        """This member's name, and how its comparing, looking and repairing stand; with `run`, after doing all of it.
+
+        Raises `Unavailable` when it cannot be done to its end.
+        """
+
+        def asked(memory: AsyncMemory, left: float) -> Coroutine[Any, Any, tuple[str, Standing]]:
+            assert isinstance(memory, MemberMemory), "a memory of this process"
+            return memory.look_after(run, left)
+
+        return self._question(timeout_s, asked)
 
     def _join(self, company: Company, enrolment: Enrolment, *, shared: bool) -> None:
         """Become an object of that member; given up again by `_leave`, or when nobody refers to this object."""

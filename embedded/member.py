@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 import structlog
 from pydantic import ValidationError
 
+from ..antientropy.standing import Standing
 from ..client.surface import AsyncMemory, Session
 from ..lease.sources import LeaseSource
 from ..log.errors import LogError
@@ -161,6 +163,18 @@ class MemberMemory(AsyncMemory):
     async def status(self, *, timeout_s: float | None = None) -> dict[str, admin_pb2.StatusReply]:
         """What this member's node says of itself, by its endpoint. Reads what is known, and changes nothing."""
         return {self._member.endpoint: calls.status_to_wire(self._member.node.status())}
+
+    async def look_after(self, run: bool, timeout_s: float) -> tuple[str, Standing]:
+        """This member's name, and how its anti-entropy stands; with `run`, after doing all of it. See `Node`."""
+        node = self._member.node
+        last = Standing()
+        try:
+            async with asyncio.timeout(timeout_s), aclosing(node.antientropy(run)) as standings:
+                async for standing, _ in standings:
+                    last = standing
+        except TimeoutError as error:
+            raise Unavailable("not all was looked at in time", (self._member.endpoint,)) from error
+        return node.status().name, last
 
 
 def _made(settings: Settings, make: Callable[[], Node]) -> Node:

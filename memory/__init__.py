@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..client import AsyncReplicatedMemory
     from ..client.sharing import graduate, import_belief, lattice_recall
     from ..client.watching import BEGINNING, Change
-    from ..embedded import LocalMemory, ReplicatedMemory
+    from ..embedded import AntiEntropy, LocalMemory, ReplicatedMemory
     from ..security.principal import Principal
     from ..stores import known_backends, load_backend
     from ..trust.budget import BudgetedRecall, recall_budgeted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEGINNING",
+    "AntiEntropy",
     "AsyncReplicatedMemory",
     "AuthorTrust",
     "BarredValue",
@@ -90,6 +91,7 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "FailureLedger": "veridical.trust.failures",
     "HeldOutCorpus": "veridical.trust.promotion",
     "KnownPrincipal": "veridical.memory.reviewing",
+    "AntiEntropy": "veridical.embedded",
     "LocalMemory": "veridical.embedded",
     "OpenAIChat": "veridical.trust.chat",
     "Principal": "veridical.security.principal",

@@ -265,6 +265,15 @@ def test_a_damaged_node_fetches_what_it_lacks_and_serves(stopped: tuple[Shell, i
     shell.well("up", "--timeout", "60")
     assert shell("status").code == 0
     assert shell.well("remember", "three are there")["outcome"] == "asserted"
+    stood = {node["member"]: node for node in shell.well("antientropy", "status")["nodes"]}
+    assert stood["n2"]["repairs"] == {"log": 1}
+    assert any(f"entry {index} fetched from" in note["text"] for note in stood["n2"]["notes"])
+    assert stood["n1"]["repairs"] == {}
+    for node in shell.well("antientropy", "run")["nodes"]:
+        assert node["failure"] is None
+        assert [peer["differing_buckets"] for peer in node["peers"]] == [0, 0]
+        assert node["scrub"]["passes"] >= 1
+        assert node["scrub"]["done"] == node["scrub"]["total"] > 256
     shell.well("down")
     assert shell("audit", "verify", str(shell.data / "n2"), target=False).code == 0
 

@@ -2,12 +2,12 @@
 
 Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
 writes, fact-bound attestation, conversations and budgeted recall, the failure ledger and its
-regression guard, the promotion gate, the replicated pair.
+regression guard, the promotion gate, the replicated pair and its reconciler.
 
 Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
 chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
 and mTLS, `consolidate_failures`, `induce_hierarchy`, `librarian_pass`, `revise_with_counterexample` and
-`propagate_revision`, `AntiEntropy`, the MCP host, `cert_sha256`, and both demos. Where
+`propagate_revision`, the MCP host, `cert_sha256`, and both demos. Where
 an example speaks to a server about something that is there, its calls are made here on a memory of this process.
 """
 
@@ -21,6 +21,7 @@ import pytest
 
 from veridical.fleet import InMemoryLeaseStore
 from veridical.memory import (
+    AntiEntropy,
     EvalCase,
     FailureLedger,
     HeldOutCorpus,
@@ -232,5 +233,9 @@ def test_the_replicated_pair() -> None:
     with follower, leader:
         written = leader.write(MemoryRecord(subject="oncall", predicate="policy", text="page the owning team first"))
         found = follower.get(written.id, consistency="strong")
+        reconciled = AntiEntropy(leader, follower).run_once()
     assert found is not None
     assert found.text == "page the owning team first"
+    assert {name: [peer.differing for peer in standing.peers] for name, standing in reconciled.items()} == {
+        "A": [0], "B": [0],
+    }  # fmt: skip
