@@ -64,12 +64,12 @@ class Fold:
                 self._add(record)
             else:
                 self._take(id, before, record)
+        self._write_derivations(connection)
         self._write_records(connection)
         self._words.write(connection)
         self._write_pasts(connection)
         self._write_contenders(connection)
         self._write_ledgers(connection)
-        self._write_derivations(connection)
         self._write_principals(connection)
         self._write_commands(connection)
         write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
@@ -197,7 +197,10 @@ class Fold:
         write_rows(connection, schema.DROP_RETRACTION, [row for row in moved if not retractions[row]])
 
     def _write_derivations(self, connection: sqlite3.Connection) -> None:
-        """What rests on what, looked up from the other end: it follows from the rows, and has no digest of its own."""
+        """What rests on what, looked up from the other end: it follows from the rows, and has no digest of its own.
+
+        Before any row is written: the state that was is asked for.
+        """
         added: list[Row] = []
         dropped: list[Row] = []
         for id in self._regrounded.union(self._workspace.contenders):

@@ -35,7 +35,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64

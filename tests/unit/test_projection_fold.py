@@ -401,6 +401,53 @@ def test_the_writers_own_state_answers_the_rules(fold: Folder) -> None:
     assert (state.window(), state.time_us()) == (memory.window(), memory.time_us())
 
 
+def tangled(seed: int) -> World:
+    """A history in which a few records are made, derived from each other, corrected and taken away again and again."""
+    world, chance = World(), random.Random(seed)
+    for step in range(120):
+        held = sorted(world.memory.records) or [bytes(16)]
+        some = tuple(chance.sample(held, min(len(held), chance.randrange(3))))
+        author = chance.choice((ALICE, BOB, None))
+        match chance.randrange(8):
+            case 0 | 1:
+                world.write(
+                    f"v{chance.randrange(2)}", f"s{chance.randrange(6)}", "is", author=author, derived_from=some
+                )
+            case 2:
+                world.write(f"sentence {chance.randrange(4)}", author=author, derived_from=some)
+            case 3:
+                world.write(f"turn {chance.randrange(3)}", kind="episode", follows=chance.choice((*some, b"")))
+            case 4:
+                world.say((c.CORRECT, c.CorrectBody((chance.choice(held),), f"sentence {chance.randrange(4)}")))
+            case 5:
+                world.say((c.WITHDRAW, c.WithdrawBody(chance.choice(held))), author=author)
+            case 6:
+                world.say((c.FORGET, c.ForgetBody(chance.choice(held))), author=author)
+            case _:
+                world.say((t.UNDO, t.UndoBody(*undoable(world, chance), f"step {step}")), author=author)
+    return world
+
+
+def undoable(world: World, chance: random.Random) -> tuple[bytes, tuple[int, int, int]]:
+    """A record that was taken away, and the event that did it."""
+    gone = sorted(id for id in world.memory.versions if id not in world.memory.records) or [bytes(16)]
+    last = world.memory.last_past(id := chance.choice(gone))
+    return id, (0, 0, 0) if last is None else last.until
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_rests_on_what_is_right_whatever_comes_and_goes(fold: Folder, seed: int, size: int) -> None:
+    """Records that return to ids that were there before, in batches of any size."""
+    world = tangled(seed)
+    projection = fold(world.entries, *([size] * (world.last // size)))
+    reader = projection.reader()
+    assert reader.state_digest() == world.memory.state_digest()
+    assert list(projection.findings()) == []
+    for id in world.memory.versions.keys() | world.memory.records.keys():
+        assert projection.state.derived(id) == reader.derived(id) == world.memory.derived(id)
+
+
 def test_rebuilt_from_the_log_it_is_byte_equal(fold: Folder, tmp_path: Path) -> None:
     """Thrown away and folded again, it gives the same digest and the same answers, byte for byte."""
     path = tmp_path / "projection.db"
