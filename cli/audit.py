@@ -170,7 +170,7 @@ def replay(
     from .replaying import replayed
     from .sources import opened
 
-    with opened(_longest(path, data, endpoint)) as source:
+    with opened(longest(path, data, endpoint)) as source:
         with screen.progress("entries", as_json) as bar:
             task = bar.add_task(f"folding {source.name}", total=to)
             done = replayed(source, to, out, lambda index: bar.update(task, completed=index))
@@ -205,7 +205,7 @@ def show(
     from .entries import entry_fields
     from .sources import opened
 
-    with opened(_longest(path, data, endpoint)) as source:
+    with opened(longest(path, data, endpoint)) as source:
         found = next(source.history(index, index), None)
     if found is None:
         raise Invalid("index", f"there is no entry {index}; history ends at {source.last}")
@@ -227,7 +227,7 @@ def export(
     from ..log.export import ExportHeader, write_export
     from .sources import opened
 
-    with opened(_longest(path, data, endpoint)) as source, out.open("xb") as stream:
+    with opened(longest(path, data, endpoint)) as source, out.open("xb") as stream:
         with screen.progress("entries", as_json) as bar:
             task = bar.add_task(source.name, total=source.last)
 
@@ -269,7 +269,7 @@ def compare(
         raise typer.Exit(DAMAGED)
 
 
-def _longest(path: Path | None, data: Path | None, endpoint: Sequence[str] | None) -> Place:
+def longest(path: Path | None, data: Path | None, endpoint: Sequence[str] | None) -> Place:
     """Of the places named, the one whose history is committed furthest. Raises what the last one did if none opens."""
     from ..log.errors import LogError
     from ..memory.errors import Unavailable

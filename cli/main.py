@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from . import (
     antientropy,
     audit,
+    backups,
     cluster,
     doctor,
     drilling,
@@ -88,6 +89,9 @@ def application() -> typer.Typer:
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
+    verbs.add_typer(_backup(), name="backup", rich_help_panel="Loss")
+    for verb in (backups.restore, backups.recover):
+        verbs.command(rich_help_panel="Loss")(verb)
     verbs.add_typer(_antientropy(), name="antientropy", rich_help_panel="Proof")
     for verb in (doctor.doctor, reindexing.reindex, drilling.drill):
         verbs.command(rich_help_panel="Proof")(verb)
@@ -111,6 +115,13 @@ def _antientropy() -> typer.Typer:
         help="What the nodes compare, look through and repair by themselves; and all of it now.",
     )
     for verb in (antientropy.status, antientropy.run):
+        verbs.command()(verb)
+    return verbs
+
+
+def _backup() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Take a history along in one file, and check it.")
+    for verb in (backups.create, backups.verify):
         verbs.command()(verb)
     return verbs
 

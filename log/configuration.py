@@ -66,7 +66,7 @@ class Configuration:
         """The member of that id, or None."""
         return next((member for member in self.members if member.id == id), None)
 
-    def canonical(self) -> Canonical:
+    def canonical(self) -> list[Canonical]:
         """The fields that a configuration entry carries in its events."""
         members: list[Canonical] = [[m.id, m.name, m.public_key, m.endpoint, m.voting] for m in self.members]
         return [members, self.write_quorum, self.recovery_quorum, self.lease_ttl_ms]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .canonical import ZERO_HASH, Canonical, NotCanonical, decode, encode, pack, tagged_hash
 from .configuration import Configuration
+from .lineage import Resumption
 from .value import value
 
 ENVELOPE_TAG = b"veridical/envelope/1\0"
@@ -181,10 +182,24 @@ class Entry:
             return None
         value: list[Any] = decode(self.events)
         match value:
-            case [[[*members], write_quorum, recovery_quorum, lease_ttl_ms]]:
+            case [[[*members], write_quorum, recovery_quorum, lease_ttl_ms, *_]]:
                 return Configuration.from_canonical(members, write_quorum, recovery_quorum, lease_ttl_ms, self.position)
             case _:
                 raise NotCanonical("the events of a configuration entry hold no configuration")
+
+    @property
+    def resumption(self) -> Resumption | None:
+        """What the history that begins with this entry follows; None for any other entry. Raises as `configuration`."""
+        if self.configuration is None:
+            return None
+        value: list[Any] = decode(self.events)
+        match value[0][4:]:
+            case []:
+                return None
+            case [origin]:
+                return Resumption.from_canonical(origin)
+            case _:
+                raise NotCanonical("the events of a configuration entry hold more than one")
 
 
 @value()

@@ -19,6 +19,7 @@ from .seal import Seal
 
 EXPORT_FORMAT = "veridical-log"
 EXPORT_VERSION = 1
+BACKUP_VERSION = 2
 FRAME_BYTES_LIMIT = 16 << 20
 """Above the largest entry: 4 MiB of envelope and bodies, with events and lengths to spare."""
 
@@ -28,15 +29,24 @@ _ENTRY_TYPES = (int, int, bytes, int, bytes, bytes, bytes, list, bytes)
 
 @dataclass(frozen=True, slots=True)
 class ExportHeader:
-    """Whose history it is: id and name of the cluster."""
+    """Whose history it is: id and name of the cluster.
+
+    A backup also says when it was made, and by its name which digest key belongs to it, if its maker knew.
+    """
 
     cluster_id: str
     cluster: str
+    created_us: int = 0
+    key_name: str = ""
 
 
 def write_export(stream: BinaryIO, header: ExportHeader, history: Iterable[tuple[Entry, Seal | None]]) -> Anchor:
     """Write a history, from its first entry on, and return where it ends. Making it durable is the caller's."""
-    stream.write(_frame([EXPORT_FORMAT, EXPORT_VERSION, header.cluster_id, header.cluster]))
+    owner: list[Canonical] = [header.cluster_id, header.cluster]
+    head: list[Canonical] = [EXPORT_FORMAT, EXPORT_VERSION, *owner]
+    if header.created_us:
+        head = [EXPORT_FORMAT, BACKUP_VERSION, *owner, header.created_us, header.key_name]
+    stream.write(_frame(head))
     end = Anchor()
     for entry, seal in history:
         sealed: Canonical = None if seal is None else [seal.epoch, seal.sealer, seal.signature]
@@ -73,6 +83,10 @@ class Export:
     def _read_header(self) -> ExportHeader:
         try:
             match self._read_frame():
+                case [format, version, str(cluster_id), str(cluster), int(created_us), str(key_name)] if (
+                    format == EXPORT_FORMAT and version == BACKUP_VERSION
+                ):
+                    return ExportHeader(cluster_id, cluster, created_us, key_name)
                 case [format, version, str(cluster_id), str(cluster)] if format == EXPORT_FORMAT:
                     if version == EXPORT_VERSION:
                         return ExportHeader(cluster_id, cluster)

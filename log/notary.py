@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..security.keys import KeyPair, verify
@@ -9,6 +10,7 @@ from .canonical import Canonical, encode, tagged_hash
 from .configuration import Configuration
 from .entry import CONFIGURED, ELECTED, SALT_BYTES, CommandHead, Envelope, body_hash
 from .identifier import uuid7
+from .lineage import Ancestor, Resumption
 from .seal import Seal, sealed_bytes
 
 SYSTEM_TAG = b"veridical/system-entry/1\0"
@@ -25,11 +27,15 @@ class SystemEntry(NamedTuple):
 
 
 class Notary:
-    """Signs in the name of node `node_id` of `cluster`. What it makes depends on its arguments only."""
+    """Signs in the name of node `node_id` of `cluster`. What it makes depends on its arguments only.
 
-    __slots__ = ("_key", "cluster", "node_id")
+    `ancestors` are the histories that this one goes on from, oldest first: their entries were sealed for them.
+    """
 
-    def __init__(self, cluster: str, node_id: str, key: KeyPair) -> None:
+    __slots__ = ("_ancestors", "_key", "cluster", "node_id")
+
+    def __init__(self, cluster: str, node_id: str, key: KeyPair, ancestors: Sequence[Ancestor] = ()) -> None:
+        self._ancestors = tuple(ancestors)
         self.cluster = cluster
         self.node_id = node_id
         self._key = key
@@ -46,7 +52,8 @@ class Notary:
 
     def check(self, seal: Seal, public_key: bytes) -> bool:
         """Whether the holder of `public_key` made this seal in this cluster."""
-        return verify(public_key, sealed_bytes(self.cluster, seal.epoch, seal.index, seal.hash), seal.signature)
+        cluster = next((former.id for former in self._ancestors if seal.index <= former.last), self.cluster)
+        return verify(public_key, sealed_bytes(cluster, seal.epoch, seal.index, seal.hash), seal.signature)
 
     def elected(self, epoch: int, time_us: int) -> SystemEntry:
         """`leader.elected`: this node leads `epoch`. Its events are `[[epoch, node_id]]`."""
@@ -55,6 +62,11 @@ class Notary:
     def configured(self, configuration: Configuration, time_us: int) -> SystemEntry:
         """`cluster.configured`: puts `configuration` in force. Its events are `[configuration.canonical()]`."""
         return self._system_entry(CONFIGURED, time_us, configuration.canonical())
+
+    def resumed(self, configuration: Configuration, resumption: Resumption, time_us: int) -> SystemEntry:
+        """The configuration with which a history begins that goes on from another one's end."""
+        event: list[Canonical] = [*configuration.canonical(), resumption.canonical()]
+        return self._system_entry(CONFIGURED, time_us, event)
 
     def _system_entry(self, kind: str, time_us: int, event: Canonical) -> SystemEntry:
         # Id and salt are derived instead of drawn: the core that asks for this entry has no randomness of its own, and

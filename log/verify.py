@@ -17,6 +17,7 @@ from .configuration import Configuration, QuorumError, cluster_id
 from .entry import CONFIGURED, ELECTED, Anchor, Entry, Envelope
 from .errors import LogDamaged
 from .flaws import Flaw, require_content, require_link, require_sealed
+from .lineage import Ancestor, Resumption, resumed_id
 from .seal import Seal, sealed_bytes
 
 SIGNATURES_PER_GROUP = 512
@@ -40,6 +41,8 @@ class Verification:
     configuration: Configuration | None
     bad_index: int | None = None
     what: str = ""
+    ancestors: tuple[Ancestor, ...] = ()
+    """Histories that end within this one, oldest first."""
 
     @property
     def is_good(self) -> bool:
@@ -79,13 +82,14 @@ class _Bad(Exception):
 
 class _Verifier:
     def __init__(self, cluster: str, name: str, executor: Executor | None, may_lack: MayLack | None) -> None:
-        self._cluster = cluster
+        self._cluster = self._history = cluster
         self._name = name
         self._executor = executor
         self._may_lack = may_lack
         self._good = self._read = Anchor()
         self._seals = self._sealed_index = self._erased = 0
         self._configuration: Configuration | None = None
+        self._ancestors: list[Ancestor] = []
         self._keys: dict[str, bytes] = {}
         self._leaders: dict[int, str] = {}
         self._checks: list[SignatureCheck] = []
@@ -107,16 +111,23 @@ class _Verifier:
             self._settle()
             raise _Bad(damage.index or self._read.index + 1, str(damage)) from damage
         self._settle()
+        if self._history != self._cluster:
+            self._good = Anchor()
+            raise _Bad(1, f"its founding members are not those of cluster {self._cluster} ({self._name})")
 
     def found(self, bad_index: int | None, what: str) -> Verification:
         """The findings so far."""
         unsealed = self._read.index - self._sealed_index
-        return Verification(self._good, self._seals, unsealed, self._erased, self._configuration, bad_index, what)
+        return Verification(
+            self._good, self._seals, unsealed, self._erased, self._configuration, bad_index, what,
+            tuple(self._ancestors),
+        )  # fmt: skip
 
     def _take(self, entry: Entry, seal: Seal | None) -> None:
         require_link(entry, self._read)
         envelope = require_content(entry)
-        if envelope.cluster != self._cluster:
+        self._enter_history(entry, envelope)
+        if envelope.cluster != self._history:
             raise Flaw(f"the envelope was signed for cluster {envelope.cluster}")
         self._check_erasures(entry)
         self._check_commands(entry, envelope)
@@ -124,6 +135,30 @@ class _Verifier:
         if seal is not None:
             self._check_seal(entry, seal)
         self._read = Anchor.at(entry)
+
+    def _enter_history(self, entry: Entry, envelope: Envelope) -> None:
+        """A history begins with its founding, or where another one ends; its id is a hash over that beginning."""
+        try:
+            configuration, resumption = entry.configuration, entry.resumption
+        except (NotCanonical, QuorumError) as error:
+            raise Flaw(f"not a configuration: {error}") from error
+        if configuration is None:
+            return
+        if entry.index == 1:
+            self._history = cluster_id(self._name, configuration)
+            if envelope.cluster != self._history:
+                raise Flaw(f"its founding members are not those of cluster {envelope.cluster} ({self._name})")
+        elif resumption is not None:
+            self._require_end(entry, resumption)
+            self._ancestors.append(Ancestor(self._history, resumption.last))
+            self._history = resumed_id(self._name, configuration, resumption)
+            self._keys.update((m.id, m.public_key) for m in configuration.members if m.id not in self._keys)
+
+    def _require_end(self, entry: Entry, resumption: Resumption) -> None:
+        if (resumption.origin, resumption.last, resumption.hash) != (self._history, self._read.index, self._read.hash):
+            raise Flaw(f"it does not go on where history {resumption.origin} ends")
+        if entry.epoch <= self._read.epoch:
+            raise Flaw("a history that goes on does so in an epoch of its own")
 
     def _check_erasures(self, entry: Entry) -> None:
         for place, body in enumerate(entry.bodies):
@@ -155,8 +190,6 @@ class _Verifier:
             raise Flaw(f"not a configuration: {error}") from error
         assert configuration is not None, "the kind was read from the same envelope"
         if self._configuration is None:
-            if cluster_id(self._name, configuration) != self._cluster:
-                raise Flaw(f"its founding members are not those of cluster {self._cluster} ({self._name})")
             self._keys = {member.id: member.public_key for member in configuration.members}
         if author not in self._keys.values():
             raise Flaw("a configuration signed by a key that was never a member's")
@@ -178,7 +211,7 @@ class _Verifier:
         if key is None:
             raise Flaw(f"sealed by {seal.sealer}, who was never a member")
         self._require_leader(seal.epoch, seal.sealer)
-        message = sealed_bytes(self._cluster, seal.epoch, seal.index, seal.hash)
+        message = sealed_bytes(self._history, seal.epoch, seal.index, seal.hash)
         self._queue(entry.index, "the seal's signature", key, message, seal.signature)
         self._seals += 1
         self._sealed_index = entry.index

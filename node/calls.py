@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..log.lineage import Ancestor
 from ..memory.errors import Invalid
 from ..memory.machine import Outcome
 from ..memory.record import Version
@@ -115,6 +116,7 @@ def hello_to_wire(reply: HelloReply) -> admin_pb2.HelloReply:
         share=reply.share,
         configuration=None if known is None else wire.configuration_to_wire(known),
         holds_key=reply.holds_key,
+        ancestors=[admin_pb2.Ancestor(cluster_id=each.id, last=each.last) for each in reply.ancestors],
     )
 
 
@@ -131,6 +133,7 @@ def hello_from_wire(raw: admin_pb2.HelloReply) -> HelloReply:
         raw.share,
         wire.configuration_from_wire(raw.configuration) if raw.HasField("configuration") else None,
         raw.holds_key,
+        tuple(Ancestor(each.cluster_id, each.last) for each in raw.ancestors),
     )
 
 

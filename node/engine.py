@@ -126,7 +126,7 @@ class Engine:
     def _replica(self, opened: Opened, entropy: Entropy) -> Replica:
         identity = self._directory.identity
         me = Holder(self._me, entropy.bytes(RUN_ID_BYTES).hex())
-        notary = Notary(identity.cluster_id, self._me, self._directory.key)
+        notary = Notary(identity.cluster_id, self._me, self._directory.key, identity.ancestors)
         settings, now_us = self._settings.core, self._clock.elapsed_us()
         return Replica(me, opened.restored, settings, notary, entropy.random(), now_us, self._on_rule)
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from ..log.configuration import Configuration, Member, cluster_id, founding
+from ..log.lineage import Ancestor
 from ..memory.errors import VeridicalError
 from ..security.digests import DigestKey
 from .ports import HelloReply
@@ -39,6 +40,7 @@ class Joined:
 
     cluster_id: str
     configuration: Configuration | None
+    ancestors: tuple[Ancestor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ def _joined(historic: list[HelloReply]) -> Verdict:
     if not ids:
         return Undecided("the peers have history but do not know their cluster's id yet")
     known = [reply.configuration for reply in historic if reply.configuration is not None]
-    return Joined(ids.pop(), max(known, key=lambda configuration: configuration.version, default=None))
+    newest = max(known, key=lambda configuration: configuration.version, default=None)
+    ancestors = max((reply.ancestors for reply in historic), key=len)
+    return Joined(ids.pop(), newest, ancestors)
 
 
 def _founded(replies: list[HelloReply], terms: Terms) -> Founded:

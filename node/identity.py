@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
+from ..log.lineage import Ancestor
 from ..security.keys import KeyFileError, KeyPair, create_seed, load_seed
 from .system import Entropy
 
@@ -66,7 +67,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What `identity.json` holds. `digest_cluster_id` names the cluster that `digest.key` was made for."""
+    """What `identity.json` holds. `digest_cluster_id` names the cluster that `digest.key` was made for.
+
+    `ancestors` are the histories that this one goes on from, oldest first, each with its last entry.
+    """
 
     node_id: str
     name: str
@@ -74,6 +78,7 @@ class Identity:
     cluster_id: str = ""
     digest_cluster_id: str = ""
     format: int = FORMAT
+    ancestors: tuple[Ancestor, ...] = ()
 
 
 class DataDirectory:
@@ -133,10 +138,10 @@ class DataDirectory:
         known = self.identity.digest_cluster_id
         return self._digest_secret if known and known == self.identity.cluster_id else None
 
-    def join_cluster(self, cluster_id: str) -> None:
+    def join_cluster(self, cluster_id: str, ancestors: tuple[Ancestor, ...] = ()) -> None:
         """Remember the id of the cluster that this node belongs to. It may change only while the log is empty."""
         if self.identity.cluster_id != cluster_id:
-            self._store(replace(self.identity, cluster_id=cluster_id))
+            self._store(replace(self.identity, cluster_id=cluster_id, ancestors=ancestors))
 
     def store_digest_secret(self, secret: bytes) -> None:
         """Keep the digest key of this node's cluster."""
@@ -160,7 +165,7 @@ class DataDirectory:
 
 def _opened(places: Places, name: str, cluster: str, entropy: Entropy, lock: int) -> DataDirectory:
     if places.identity.exists():
-        identity = _read_identity(places)
+        identity = read_identity(places)
         _refuse_another(places, identity, name, cluster)
         if not places.key.exists():
             raise StartRefused(f"{places.key} is missing: without its key this is no longer that node")
@@ -206,10 +211,12 @@ def _lock(places: Places) -> int:
     return lock
 
 
-def _read_identity(places: Places) -> Identity:
+def read_identity(places: Places) -> Identity:
+    """What `identity.json` says. Raises `StartRefused` when it cannot be read."""
     try:
         fields = cast(dict[str, Any], json.loads(places.identity.read_text()))
         identity = Identity(**fields)
+        identity = replace(identity, ancestors=tuple(Ancestor(*former) for former in identity.ancestors))
     except (ValueError, TypeError) as error:
         raise StartRefused(f"{places.identity} cannot be read: {error}") from error
     if identity.format != FORMAT:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from ..antientropy.digests import Snapshot
 from ..log.configuration import Configuration
 from ..log.entry import ORIGIN, Entry, Position
+from ..log.lineage import Ancestor
 from ..log.seal import Seal
 from ..log.value import value
 from ..memory.machine import Outcome
@@ -130,7 +131,8 @@ class HelloReply:
 
     `share` is the node's part of the digest key, 32 bytes; given away only while the node has no history.
     `cluster_id` is empty until the node knows it; `configuration` is the newest one in its log, if any; `holds_key`
-    says whether it holds the cluster's digest key, without which it can decide nothing.
+    says whether it holds the cluster's digest key, without which it can decide nothing; `ancestors` are the histories
+    that its own goes on from.
     """
 
     node_id: str
@@ -143,6 +145,7 @@ class HelloReply:
     share: bytes = b""
     configuration: Configuration | None = None
     holds_key: bool = False
+    ancestors: tuple[Ancestor, ...] = ()
 
 
 @value()

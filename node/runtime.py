@@ -21,6 +21,7 @@ from ..lease.sources import LeaseSource
 from ..log.configuration import Configuration
 from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
 from ..log.errors import LogDamaged, LogError
+from ..log.lineage import Ancestor
 from ..log.seal import Seal
 from ..log.store import LogStore
 from ..memory.context import ADMIN
@@ -339,7 +340,7 @@ class Node:
             self.hello(), settings.peers, Terms(settings.write_quorum, settings.timings.lease_ttl_ms),
             self._transport.hello, self._say,
         )  # fmt: skip
-        await asyncio.to_thread(self._directory.join_cluster, found.cluster_id)
+        await asyncio.to_thread(self._directory.join_cluster, found.cluster_id, _ancestors(found))
         if isinstance(found, Founded):
             await asyncio.to_thread(self._directory.store_digest_secret, found.digest_secret)
         engine = self._run(opened)
@@ -683,7 +684,7 @@ class Node:
             self.node_id, identity.name, identity.cluster, self._directory.key.public_key, self._settings.endpoint,
             has_history, identity.cluster_id if has_history or engine else "",
             b"" if has_history else self._directory.founding_share, self._members.configuration,
-            self._directory.digest_secret is not None,
+            self._directory.digest_secret is not None, identity.ancestors,
         )  # fmt: skip
 
     def keys(self, request: KeyRequest) -> bytes:
@@ -849,6 +850,10 @@ def _directory(settings: Settings, entropy: Entropy) -> DataDirectory:
         return DataDirectory.in_memory(settings.name, settings.cluster, entropy)
     places.log.parent.mkdir(parents=True, exist_ok=True)
     return DataDirectory.at(places, settings.name, settings.cluster, entropy)
+
+
+def _ancestors(found: Founded | Joined) -> tuple[Ancestor, ...]:
+    return found.ancestors if isinstance(found, Joined) else ()
 
 
 def _first_id(submission: Submission) -> str:

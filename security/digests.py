@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 DIGEST_TAG = b"veridical/digest/1\0"
 SHARES_TAG = b"veridical/digest-key/1\0"
+NAME_TAG = b"veridical/digest-key-name/1\0"
 SECRET_BYTES = 32
 DIGEST_BYTES = 16
 
@@ -31,6 +32,11 @@ class DigestKey:
     def from_shares(shares: Iterable[bytes]) -> DigestKey:
         """The key that founders agree on: each contributes a random share, and their order does not matter."""
         return DigestKey(hmac.digest(SHARES_TAG, _framed(sorted(shares)), "sha256"))
+
+    @property
+    def name(self) -> str:
+        """What the key may be called in public: 16 hex digits that tell nothing of it."""
+        return hmac.digest(self.secret, NAME_TAG, "sha256").hex()[:16]
 
     def digest(self, *parts: bytes) -> bytes:
         """HMAC-SHA256 over tag and parts, cut to 16 bytes. Parts are framed: ("ab", "c") and ("a", "bc") differ."""

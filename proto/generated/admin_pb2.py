@@ -26,7 +26,7 @@ from . import log_pb2 as veridical_dot_proto_dot_log__pb2
 from . import ticket_pb2 as veridical_dot_proto_dot_ticket__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bveridical/proto/admin.proto\x12\x0cveridical.v1\x1a\x19veridical/proto/log.proto\x1a\x1cveridical/proto/ticket.proto\"\x0e\n\x0cHelloRequest\"\xde\x01\n\nHelloReply\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x12\n\npublic_key\x18\x04 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x05 \x01(\t\x12\x13\n\x0bhas_history\x18\x06 \x01(\x08\x12\x12\n\ncluster_id\x18\x07 \x01(\t\x12\r\n\x05share\x18\x08 \x01(\x0c\x12\x32\n\rconfiguration\x18\t \x01(\x0b\x32\x1b.veridical.v1.Configuration\x12\x11\n\tholds_key\x18\n \x01(\x08\"S\n\x0bKeysRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x0f\n\x07wall_us\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"\x1b\n\tKeysReply\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c\"\x0f\n\rStatusRequest\"\xd4\x01\n\x0cMemberStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0e\n\x06voting\x18\x04 \x01(\x08\x12\x18\n\x0bmatch_index\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rapplied_index\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0flast_contact_us\x18\x07 \x01(\x03H\x02\x88\x01\x01\x42\x0e\n\x0c_match_indexB\x10\n\x0e_applied_indexB\x12\n\x10_last_contact_us\"\x9a\x03\n\x0bStatusReply\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x05 \x01(\t\x12\x0c\n\x04role\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x0e\n\x06leader\x18\x08 \x01(\t\x12\x0e\n\x06serves\x18\t \x01(\x08\x12\x14\n\x0c\x63ommit_index\x18\n \x01(\x04\x12\x15\n\rapplied_index\x18\x0b \x01(\x04\x12\x12\n\nlast_index\x18\x0c \x01(\x04\x12\x1a\n\x12lease_remaining_us\x18\r \x01(\x03\x12\r\n\x05ready\x18\x0e \x01(\x08\x12\x10\n\x08\x64raining\x18\x0f \x01(\x08\x12\x11\n\tcondition\x18\x10 \x01(\t\x12\x11\n\tlog_bytes\x18\x11 \x01(\x04\x12\x17\n\x0f\x64isk_free_bytes\x18\x12 \x01(\x04\x12\x13\n\x0bloop_lag_us\x18\x13 \x01(\x04\x12+\n\x07members\x18\x14 \x03(\x0b\x32\x1a.veridical.v1.MemberStatus\"G\n\x0fTransferRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12$\n\x06ticket\x18\x02 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\x1f\n\rTransferReply\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xa8\x01\n\x14\x43hangeMembersRequest\x12\x0f\n\x05\x61\x64mit\x18\x01 \x01(\tH\x00\x12\x11\n\x07promote\x18\x02 \x01(\tH\x00\x12\x10\n\x06remove\x18\x03 \x01(\tH\x00\x12\x16\n\x0cwrite_quorum\x18\x04 \x01(\rH\x00\x12\x12\n\ntimeout_us\x18\x05 \x01(\x03\x12$\n\x06ticket\x18\x06 \x01(\x0b\x32\x14.veridical.v1.TicketB\x08\n\x06\x63hange\"H\n\x12\x43hangeMembersReply\x12\x32\n\rconfiguration\x18\x01 \x01(\x0b\x32\x1b.veridical.v1.Configuration\"R\n\rExportRequest\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12$\n\x06ticket\x18\x03 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\xaf\x01\n\x0b\x45xportReply\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x32\n\rconfiguration\x18\x03 \x01(\x0b\x32\x1b.veridical.v1.Configuration\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.veridical.v1.Entry\x12!\n\x05seals\x18\x05 \x03(\x0b\x32\x12.veridical.v1.Seal\"6\n\x0e\x42ucketsRequest\x12$\n\x06ticket\x18\x01 \x01(\x0b\x32\x14.veridical.v1.Ticket\"6\n\x0c\x42ucketsReply\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"G\n\x12\x41ntiEntropyRequest\x12\x0b\n\x03run\x18\x01 \x01(\x08\x12$\n\x06ticket\x18\x02 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\xba\x03\n\x10\x41ntiEntropyReply\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x18\n\x10\x63ompared_wall_us\x18\x02 \x01(\x03\x12+\n\x05peers\x18\x03 \x03(\x0b\x32\x1c.veridical.v1.PeerComparison\x12\x12\n\nscrub_done\x18\x04 \x01(\x04\x12\x13\n\x0bscrub_total\x18\x05 \x01(\x04\x12\x12\n\nscrub_rows\x18\x06 \x01(\x04\x12\x14\n\x0cscrub_passes\x18\x07 \x01(\x04\x12\x1e\n\x16scrub_finished_wall_us\x18\x08 \x01(\x03\x12\x13\n\x0b\x64ifferences\x18\t \x01(\x04\x12\x10\n\x08\x66indings\x18\n \x01(\x04\x12<\n\x07repairs\x18\x0b \x03(\x0b\x32+.veridical.v1.AntiEntropyReply.RepairsEntry\x12\r\n\x05\x64oing\x18\x0c \x01(\t\x12,\n\x05notes\x18\r \x03(\x0b\x32\x1d.veridical.v1.AntiEntropyNote\x12\x0c\n\x04\x64one\x18\x0e \x01(\x08\x1a.\n\x0cRepairsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"`\n\x0ePeerComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x11\n\tdiffering\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06judged\x18\x05 \x01(\x08\"0\n\x0f\x41ntiEntropyNote\x12\x0f\n\x07wall_us\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t2\xbf\x04\n\x05\x41\x64min\x12=\n\x05Hello\x12\x1a.veridical.v1.HelloRequest\x1a\x18.veridical.v1.HelloReply\x12:\n\x04Keys\x12\x19.veridical.v1.KeysRequest\x1a\x17.veridical.v1.KeysReply\x12@\n\x06Status\x12\x1b.veridical.v1.StatusRequest\x1a\x19.veridical.v1.StatusReply\x12\x46\n\x08Transfer\x12\x1d.veridical.v1.TransferRequest\x1a\x1b.veridical.v1.TransferReply\x12U\n\rChangeMembers\x12\".veridical.v1.ChangeMembersRequest\x1a .veridical.v1.ChangeMembersReply\x12\x42\n\x06\x45xport\x12\x1b.veridical.v1.ExportRequest\x1a\x19.veridical.v1.ExportReply0\x01\x12\x43\n\x07\x42uckets\x12\x1c.veridical.v1.BucketsRequest\x1a\x1a.veridical.v1.BucketsReply\x12Q\n\x0b\x41ntiEntropy\x12 .veridical.v1.AntiEntropyRequest\x1a\x1e.veridical.v1.AntiEntropyReply0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bveridical/proto/admin.proto\x12\x0cveridical.v1\x1a\x19veridical/proto/log.proto\x1a\x1cveridical/proto/ticket.proto\"\x0e\n\x0cHelloRequest\"\x89\x02\n\nHelloReply\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x12\n\npublic_key\x18\x04 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x05 \x01(\t\x12\x13\n\x0bhas_history\x18\x06 \x01(\x08\x12\x12\n\ncluster_id\x18\x07 \x01(\t\x12\r\n\x05share\x18\x08 \x01(\x0c\x12\x32\n\rconfiguration\x18\t \x01(\x0b\x32\x1b.veridical.v1.Configuration\x12\x11\n\tholds_key\x18\n \x01(\x08\x12)\n\tancestors\x18\x0b \x03(\x0b\x32\x16.veridical.v1.Ancestor\",\n\x08\x41ncestor\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x04\"S\n\x0bKeysRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x0f\n\x07wall_us\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"\x1b\n\tKeysReply\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c\"\x0f\n\rStatusRequest\"\xd4\x01\n\x0cMemberStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0e\n\x06voting\x18\x04 \x01(\x08\x12\x18\n\x0bmatch_index\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rapplied_index\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0flast_contact_us\x18\x07 \x01(\x03H\x02\x88\x01\x01\x42\x0e\n\x0c_match_indexB\x10\n\x0e_applied_indexB\x12\n\x10_last_contact_us\"\x9a\x03\n\x0bStatusReply\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x05 \x01(\t\x12\x0c\n\x04role\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x0e\n\x06leader\x18\x08 \x01(\t\x12\x0e\n\x06serves\x18\t \x01(\x08\x12\x14\n\x0c\x63ommit_index\x18\n \x01(\x04\x12\x15\n\rapplied_index\x18\x0b \x01(\x04\x12\x12\n\nlast_index\x18\x0c \x01(\x04\x12\x1a\n\x12lease_remaining_us\x18\r \x01(\x03\x12\r\n\x05ready\x18\x0e \x01(\x08\x12\x10\n\x08\x64raining\x18\x0f \x01(\x08\x12\x11\n\tcondition\x18\x10 \x01(\t\x12\x11\n\tlog_bytes\x18\x11 \x01(\x04\x12\x17\n\x0f\x64isk_free_bytes\x18\x12 \x01(\x04\x12\x13\n\x0bloop_lag_us\x18\x13 \x01(\x04\x12+\n\x07members\x18\x14 \x03(\x0b\x32\x1a.veridical.v1.MemberStatus\"G\n\x0fTransferRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12$\n\x06ticket\x18\x02 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\x1f\n\rTransferReply\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xa8\x01\n\x14\x43hangeMembersRequest\x12\x0f\n\x05\x61\x64mit\x18\x01 \x01(\tH\x00\x12\x11\n\x07promote\x18\x02 \x01(\tH\x00\x12\x10\n\x06remove\x18\x03 \x01(\tH\x00\x12\x16\n\x0cwrite_quorum\x18\x04 \x01(\rH\x00\x12\x12\n\ntimeout_us\x18\x05 \x01(\x03\x12$\n\x06ticket\x18\x06 \x01(\x0b\x32\x14.veridical.v1.TicketB\x08\n\x06\x63hange\"H\n\x12\x43hangeMembersReply\x12\x32\n\rconfiguration\x18\x01 \x01(\x0b\x32\x1b.veridical.v1.Configuration\"R\n\rExportRequest\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12$\n\x06ticket\x18\x03 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\xaf\x01\n\x0b\x45xportReply\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x32\n\rconfiguration\x18\x03 \x01(\x0b\x32\x1b.veridical.v1.Configuration\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.veridical.v1.Entry\x12!\n\x05seals\x18\x05 \x03(\x0b\x32\x12.veridical.v1.Seal\"6\n\x0e\x42ucketsRequest\x12$\n\x06ticket\x18\x01 \x01(\x0b\x32\x14.veridical.v1.Ticket\"6\n\x0c\x42ucketsReply\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"G\n\x12\x41ntiEntropyRequest\x12\x0b\n\x03run\x18\x01 \x01(\x08\x12$\n\x06ticket\x18\x02 \x01(\x0b\x32\x14.veridical.v1.Ticket\"\xba\x03\n\x10\x41ntiEntropyReply\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x18\n\x10\x63ompared_wall_us\x18\x02 \x01(\x03\x12+\n\x05peers\x18\x03 \x03(\x0b\x32\x1c.veridical.v1.PeerComparison\x12\x12\n\nscrub_done\x18\x04 \x01(\x04\x12\x13\n\x0bscrub_total\x18\x05 \x01(\x04\x12\x12\n\nscrub_rows\x18\x06 \x01(\x04\x12\x14\n\x0cscrub_passes\x18\x07 \x01(\x04\x12\x1e\n\x16scrub_finished_wall_us\x18\x08 \x01(\x03\x12\x13\n\x0b\x64ifferences\x18\t \x01(\x04\x12\x10\n\x08\x66indings\x18\n \x01(\x04\x12<\n\x07repairs\x18\x0b \x03(\x0b\x32+.veridical.v1.AntiEntropyReply.RepairsEntry\x12\r\n\x05\x64oing\x18\x0c \x01(\t\x12,\n\x05notes\x18\r \x03(\x0b\x32\x1d.veridical.v1.AntiEntropyNote\x12\x0c\n\x04\x64one\x18\x0e \x01(\x08\x1a.\n\x0cRepairsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"`\n\x0ePeerComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x11\n\tdiffering\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06judged\x18\x05 \x01(\x08\"0\n\x0f\x41ntiEntropyNote\x12\x0f\n\x07wall_us\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t2\xbf\x04\n\x05\x41\x64min\x12=\n\x05Hello\x12\x1a.veridical.v1.HelloRequest\x1a\x18.veridical.v1.HelloReply\x12:\n\x04Keys\x12\x19.veridical.v1.KeysRequest\x1a\x17.veridical.v1.KeysReply\x12@\n\x06Status\x12\x1b.veridical.v1.StatusRequest\x1a\x19.veridical.v1.StatusReply\x12\x46\n\x08Transfer\x12\x1d.veridical.v1.TransferRequest\x1a\x1b.veridical.v1.TransferReply\x12U\n\rChangeMembers\x12\".veridical.v1.ChangeMembersRequest\x1a .veridical.v1.ChangeMembersReply\x12\x42\n\x06\x45xport\x12\x1b.veridical.v1.ExportRequest\x1a\x19.veridical.v1.ExportReply0\x01\x12\x43\n\x07\x42uckets\x12\x1c.veridical.v1.BucketsRequest\x1a\x1a.veridical.v1.BucketsReply\x12Q\n\x0b\x41ntiEntropy\x12 .veridical.v1.AntiEntropyRequest\x1a\x1e.veridical.v1.AntiEntropyReply0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,43 +38,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLOREQUEST']._serialized_start=102
   _globals['_HELLOREQUEST']._serialized_end=116
   _globals['_HELLOREPLY']._serialized_start=119
-  _globals['_HELLOREPLY']._serialized_end=341
-  _globals['_KEYSREQUEST']._serialized_start=343
-  _globals['_KEYSREQUEST']._serialized_end=426
-  _globals['_KEYSREPLY']._serialized_start=428
-  _globals['_KEYSREPLY']._serialized_end=455
-  _globals['_STATUSREQUEST']._serialized_start=457
-  _globals['_STATUSREQUEST']._serialized_end=472
-  _globals['_MEMBERSTATUS']._serialized_start=475
-  _globals['_MEMBERSTATUS']._serialized_end=687
-  _globals['_STATUSREPLY']._serialized_start=690
-  _globals['_STATUSREPLY']._serialized_end=1100
-  _globals['_TRANSFERREQUEST']._serialized_start=1102
-  _globals['_TRANSFERREQUEST']._serialized_end=1173
-  _globals['_TRANSFERREPLY']._serialized_start=1175
-  _globals['_TRANSFERREPLY']._serialized_end=1206
-  _globals['_CHANGEMEMBERSREQUEST']._serialized_start=1209
-  _globals['_CHANGEMEMBERSREQUEST']._serialized_end=1377
-  _globals['_CHANGEMEMBERSREPLY']._serialized_start=1379
-  _globals['_CHANGEMEMBERSREPLY']._serialized_end=1451
-  _globals['_EXPORTREQUEST']._serialized_start=1453
-  _globals['_EXPORTREQUEST']._serialized_end=1535
-  _globals['_EXPORTREPLY']._serialized_start=1538
-  _globals['_EXPORTREPLY']._serialized_end=1713
-  _globals['_BUCKETSREQUEST']._serialized_start=1715
-  _globals['_BUCKETSREQUEST']._serialized_end=1769
-  _globals['_BUCKETSREPLY']._serialized_start=1771
-  _globals['_BUCKETSREPLY']._serialized_end=1825
-  _globals['_ANTIENTROPYREQUEST']._serialized_start=1827
-  _globals['_ANTIENTROPYREQUEST']._serialized_end=1898
-  _globals['_ANTIENTROPYREPLY']._serialized_start=1901
-  _globals['_ANTIENTROPYREPLY']._serialized_end=2343
-  _globals['_ANTIENTROPYREPLY_REPAIRSENTRY']._serialized_start=2297
-  _globals['_ANTIENTROPYREPLY_REPAIRSENTRY']._serialized_end=2343
-  _globals['_PEERCOMPARISON']._serialized_start=2345
-  _globals['_PEERCOMPARISON']._serialized_end=2441
-  _globals['_ANTIENTROPYNOTE']._serialized_start=2443
-  _globals['_ANTIENTROPYNOTE']._serialized_end=2491
-  _globals['_ADMIN']._serialized_start=2494
-  _globals['_ADMIN']._serialized_end=3069
+  _globals['_HELLOREPLY']._serialized_end=384
+  _globals['_ANCESTOR']._serialized_start=386
+  _globals['_ANCESTOR']._serialized_end=430
+  _globals['_KEYSREQUEST']._serialized_start=432
+  _globals['_KEYSREQUEST']._serialized_end=515
+  _globals['_KEYSREPLY']._serialized_start=517
+  _globals['_KEYSREPLY']._serialized_end=544
+  _globals['_STATUSREQUEST']._serialized_start=546
+  _globals['_STATUSREQUEST']._serialized_end=561
+  _globals['_MEMBERSTATUS']._serialized_start=564
+  _globals['_MEMBERSTATUS']._serialized_end=776
+  _globals['_STATUSREPLY']._serialized_start=779
+  _globals['_STATUSREPLY']._serialized_end=1189
+  _globals['_TRANSFERREQUEST']._serialized_start=1191
+  _globals['_TRANSFERREQUEST']._serialized_end=1262
+  _globals['_TRANSFERREPLY']._serialized_start=1264
+  _globals['_TRANSFERREPLY']._serialized_end=1295
+  _globals['_CHANGEMEMBERSREQUEST']._serialized_start=1298
+  _globals['_CHANGEMEMBERSREQUEST']._serialized_end=1466
+  _globals['_CHANGEMEMBERSREPLY']._serialized_start=1468
+  _globals['_CHANGEMEMBERSREPLY']._serialized_end=1540
+  _globals['_EXPORTREQUEST']._serialized_start=1542
+  _globals['_EXPORTREQUEST']._serialized_end=1624
+  _globals['_EXPORTREPLY']._serialized_start=1627
+  _globals['_EXPORTREPLY']._serialized_end=1802
+  _globals['_BUCKETSREQUEST']._serialized_start=1804
+  _globals['_BUCKETSREQUEST']._serialized_end=1858
+  _globals['_BUCKETSREPLY']._serialized_start=1860
+  _globals['_BUCKETSREPLY']._serialized_end=1914
+  _globals['_ANTIENTROPYREQUEST']._serialized_start=1916
+  _globals['_ANTIENTROPYREQUEST']._serialized_end=1987
+  _globals['_ANTIENTROPYREPLY']._serialized_start=1990
+  _globals['_ANTIENTROPYREPLY']._serialized_end=2432
+  _globals['_ANTIENTROPYREPLY_REPAIRSENTRY']._serialized_start=2386
+  _globals['_ANTIENTROPYREPLY_REPAIRSENTRY']._serialized_end=2432
+  _globals['_PEERCOMPARISON']._serialized_start=2434
+  _globals['_PEERCOMPARISON']._serialized_end=2530
+  _globals['_ANTIENTROPYNOTE']._serialized_start=2532
+  _globals['_ANTIENTROPYNOTE']._serialized_end=2580
+  _globals['_ADMIN']._serialized_start=2583
+  _globals['_ADMIN']._serialized_end=3158
 # @@protoc_insertion_point(module_scope)

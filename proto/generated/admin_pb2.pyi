@@ -51,6 +51,7 @@ class HelloReply(_message.Message):
     SHARE_FIELD_NUMBER: _builtins.int
     CONFIGURATION_FIELD_NUMBER: _builtins.int
     HOLDS_KEY_FIELD_NUMBER: _builtins.int
+    ANCESTORS_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     name: _builtins.str
     cluster: _builtins.str
@@ -67,6 +68,10 @@ class HelloReply(_message.Message):
     """whether it holds the cluster's digest key"""
     @_builtins.property
     def configuration(self) -> _log_pb2.Configuration: ...
+    @_builtins.property
+    def ancestors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ancestor]:
+        """histories that its own goes on from, oldest first"""
+
     def __init__(
         self,
         *,
@@ -80,14 +85,38 @@ class HelloReply(_message.Message):
         share: _builtins.bytes = ...,
         configuration: _log_pb2.Configuration | None = ...,
         holds_key: _builtins.bool = ...,
+        ancestors: _abc.Iterable[Global___Ancestor] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "cluster_id", b"cluster_id", "configuration", b"configuration", "endpoint", b"endpoint", "has_history", b"has_history", "holds_key", b"holds_key", "name", b"name", "node", b"node", "public_key", b"public_key", "share", b"share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ancestors", b"ancestors", "cluster", b"cluster", "cluster_id", b"cluster_id", "configuration", b"configuration", "endpoint", b"endpoint", "has_history", b"has_history", "holds_key", b"holds_key", "name", b"name", "node", b"node", "public_key", b"public_key", "share", b"share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HelloReply: _TypeAlias = HelloReply  # noqa: Y015
+
+@_typing.final
+class Ancestor(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_ID_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    cluster_id: _builtins.str
+    last: _builtins.int
+    """its last entry in this log"""
+    def __init__(
+        self,
+        *,
+        cluster_id: _builtins.str = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster_id", b"cluster_id", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Ancestor: _TypeAlias = Ancestor  # noqa: Y015
 
 @_typing.final
 class KeysRequest(_message.Message):

@@ -152,7 +152,7 @@ def test_down_where_nothing_ever_was_is_done(nowhere: Path) -> None:
 def test_help_names_every_verb() -> None:
     code, output, _ = run("--help")
     assert code == 0
-    verbs = "up down status transfer node remember get recall history forget import sim audit"
+    verbs = "up down status transfer node remember get recall history forget import sim audit backup restore recover"
     assert all(f" {verb} " in output for verb in verbs.split())
 
 
