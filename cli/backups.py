@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from . import screen
 from .audit import VERIFIER_THREADS, longest
 from .failures import DAMAGED
 from .local import LocalCluster, LocalNode
-from .options import DataOption, EndpointOption, JsonOption
+from .options import DataOption, EndpointOption, JsonOption, data_directory
 
 if TYPE_CHECKING:
     from ..log.entry import Entry
@@ -74,13 +74,14 @@ def create(
     from ..node.system import SystemClock
     from .sources import opened
 
-    place = longest(None, data, endpoint)
+    place, committed = _furthest(data, endpoint)
     secret = _digest_secret(place)
     if key_to is not None and secret is None:
         raise Invalid("key-to", "the key is read from a node's files: name its cluster with --data")
     wall_us = SystemClock().wall_us()
     with opened(place) as source:
         file = to / f"{source.cluster}-{_stamp(wall_us)}{SUFFIX}" if to.is_dir() else to
+        source.committed = committed or source.committed
         _write(source, file, wall_us, _key_name(secret), as_json)
     if key_to is not None and secret is not None:
         from ..security.keys import create_seed
@@ -221,6 +222,35 @@ def _write(source: Source, file: Path, wall_us: int, key_name: str, quiet: bool)
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _furthest(data: Path | None, endpoint: Sequence[str] | None) -> tuple[Place, int]:
+    """The place whose history is committed furthest, and how far; 0: as far as it says itself.
+
+    A log only stores a lower bound of its commit index, so that a node that runs is asked for it.
+    """
+    from .sources import places
+
+    cluster = None if endpoint else LocalCluster.load(data_directory(data))
+    if cluster is None:
+        return longest(None, data, endpoint), 0
+    running = {node.directory: node.endpoint for node in cluster.nodes if node.running_pid()}
+    known = [(_committed(place, running), place) for place in places(None, data, None)]
+    committed, place = max(known, key=lambda each: each[0])
+    return place, committed
+
+
+def _committed(place: Place, running: Mapping[Path, str]) -> int:
+    from ..log.errors import LogError
+    from ..memory.errors import Unavailable
+    from .sources import Place, opened
+
+    asked = running.get(place.directory) if place.directory is not None else None
+    try:
+        with opened(place if asked is None else Place(endpoint=asked)) as source:
+            return source.committed or 0
+    except (LogError, Unavailable):
+        return 0
 
 
 def _digest_secret(place: Place) -> bytes | None:

@@ -113,9 +113,15 @@ def test_a_backup_under_load_is_restored_elsewhere(shell: Shell, elsewhere: Shel
 
 def test_damage_to_a_backup_is_found_and_nothing_is_restored(shell: Shell, elsewhere: Shell, tmp_path: Path) -> None:
     shell.up()
-    shell.well("remember", "the sky is blue")
+    said = shell.well("remember", "the sky is blue")
     file, key = tmp_path / "one.vlog", tmp_path / "digest.key"
-    shell.well("backup", "create", "--to", str(file), "--key-to", str(key))
+    made = shell.well("backup", "create", "--to", str(file), "--key-to", str(key))
+    assert made["index"] >= said["index"], "what was acknowledged is in it"
+    shell.well("forget", said["id"], "--reason", "it is not")
+    shell.well("audit", "replay", str(file), "--to", str(made["index"]), "--out", str(tmp_path / "then"), target=False)
+    again = shell("import", str(tmp_path / "then" / "records.jsonl"))
+    assert again.code == 1, "what was forgotten since does not come back by way of a backup"
+    assert shell("get", said["id"]).answer is None
     raw = bytearray(file.read_bytes())
     raw[len(raw) // 2] ^= 1
     file.write_bytes(raw)
