@@ -65,7 +65,7 @@ class StoredSource:
         self.cluster_id = identity.cluster_id if identity else ""
         self.cluster = identity.cluster if identity else ""
         self.last: int | None = store.last.index
-        self.committed: int | None = store.commit_index
+        self.committed: int | None = max(store.commit_index, _folded(store, projection))
 
     def history(self, first: int = 1, last: int | None = None) -> Iterator[Item]:
         """See `Source`."""
@@ -229,6 +229,28 @@ def _translated(endpoint: str) -> Generator[None]:
         yield
     except grpc.RpcError as error:
         raise error_of(cast("Any", error), endpoint) from error
+
+
+def _folded(store: LogStore, path: Path) -> int:
+    """Up to where a projection has folded this log: committed, which a log itself stores only a lower bound of."""
+    import sqlite3
+
+    from ..log.errors import LogDamaged
+    from ..projection.errors import ProjectionError
+    from ..projection.sqlite import Database
+    from ..projection.state import StoredState
+
+    if not path.exists():
+        return 0
+    connection = Database(path).inspector()
+    try:
+        standing = StoredState(connection, path.name).standing()
+        entry = store.entry(standing.index)
+    except (sqlite3.DatabaseError, ProjectionError, LogDamaged):
+        return 0
+    finally:
+        connection.close()
+    return standing.index if entry is not None and entry.hash == standing.hash else 0
 
 
 def _projection_damages(path: Path) -> list[FileDamage]:

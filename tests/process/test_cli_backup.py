@@ -122,6 +122,9 @@ def test_damage_to_a_backup_is_found_and_nothing_is_restored(shell: Shell, elsew
     again = shell("import", str(tmp_path / "then" / "records.jsonl"))
     assert again.code == 1, "what was forgotten since does not come back by way of a backup"
     assert shell("get", said["id"]).answer is None
+    shell.well("down")
+    later = shell.well("backup", "create", "--to", str(tmp_path / "stopped.vlog"))
+    assert later["index"] > made["index"], "nobody needs to run"
     raw = bytearray(file.read_bytes())
     raw[len(raw) // 2] ^= 1
     file.write_bytes(raw)
