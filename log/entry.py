@@ -117,6 +117,7 @@ class Entry:
     """One position of the log. Envelope, signature and events are kept and hashed as the exact bytes they arrived in.
 
     `bodies` has one item per command: salt followed by content, or None once it was erased. Bodies are outside `hash`.
+    `erased_by` is the last entry that erased one of them, 0 while all are there.
     `events` is a canonical array with one item per command; the memory room says what is in it.
     """
 
@@ -129,6 +130,7 @@ class Entry:
     events: bytes
     bodies: tuple[bytes | None, ...] = field(compare=False)
     hash: bytes
+    erased_by: int = field(default=0, compare=False)
 
     @staticmethod
     def chain(
@@ -140,10 +142,11 @@ class Entry:
         signature: bytes,
         events: bytes,
         bodies: tuple[bytes | None, ...],
+        erased_by: int = 0,
     ) -> Entry:
         """The entry that follows `prev_hash`, with its hash computed."""
         digest = entry_hash(prev_hash, index, epoch, time_us, envelope, signature, events)
-        return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, bodies, digest)
+        return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, bodies, digest, erased_by)
 
     @property
     def position(self) -> Position:

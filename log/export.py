@@ -117,9 +117,11 @@ class Export:
         if len(fields) != len(_ENTRY_TYPES) or not all(map(isinstance, fields, _ENTRY_TYPES)):
             raise self._damaged("not an entry")
         index, epoch, prev_hash, time_us, envelope, signature, events, bodies, hash = fields
-        if not all(body is None or isinstance(body, bytes) for body in bodies):
+        if not all(body is None or isinstance(body, bytes) or type(body) is int for body in bodies):
             raise self._damaged("not the bodies of an entry")
-        return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, tuple(bodies), hash)
+        erased_by = max((body for body in bodies if type(body) is int), default=0)
+        kept = tuple(body if isinstance(body, bytes) else None for body in bodies)
+        return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, kept, hash, erased_by)
 
     def _seal(self, entry: Entry, fields: Any) -> Seal | None:
         match fields:
@@ -136,7 +138,8 @@ class Export:
 
 def _entry_fields(entry: Entry) -> Canonical:
     head: list[Canonical] = [entry.index, entry.epoch, entry.prev_hash, entry.time_us]
-    return [*head, entry.envelope, entry.signature, entry.events, list(entry.bodies), entry.hash]
+    bodies = [entry.erased_by or None if body is None else body for body in entry.bodies]
+    return [*head, entry.envelope, entry.signature, entry.events, bodies, entry.hash]
 
 
 def _frame(value: Canonical) -> bytes:

@@ -127,7 +127,7 @@ class State:
 
 def entry_row(entry: Entry) -> Row:
     """The row of table `entries` that keeps this entry with its bodies."""
-    bodies = pack(entry.bodies)
+    bodies = pack(entry.bodies if not entry.erased_by else _with_erasures(entry))
     checksum = _entry_checksum(
         entry.index,
         entry.epoch,
@@ -158,12 +158,12 @@ def entry_of(row: Row) -> Entry:
     index, epoch, time_us, prev_hash, hash, envelope, signature, events, bodies, checksum = row
     try:
         intact = checksum == _entry_checksum(*row[:-1])
-        unpacked = tuple(_unpack(bodies)) if intact else ()
+        unpacked = _unpack(bodies) if intact else []
     except _MALFORMED as error:
         raise BadRow("the entry's row is malformed") from error
     if not intact:
         raise BadRow("the entry's checksum does not fit its bytes")
-    return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, unpacked, hash)
+    return Entry(index, epoch, prev_hash, time_us, envelope, signature, events, *_without_erasures(unpacked, hash))
 
 
 def seal_row(seal: Seal) -> Row:
@@ -223,8 +223,22 @@ def identity_of(row: Row) -> tuple[str, str, str]:
     return (cluster_id, cluster, node)
 
 
-def _unpack(bodies: bytes) -> list[bytes | None]:
-    return cast("list[bytes | None]", msgpack.unpackb(bodies))  # pyright: ignore[reportUnknownMemberType]
+def _with_erasures(entry: Entry) -> list[bytes | int]:
+    """The bodies, with the number of the entry that erased it in the place of one that is gone."""
+    return [entry.erased_by if body is None else body for body in entry.bodies]
+
+
+def _without_erasures(bodies: list[bytes | int | None], hash: bytes) -> tuple[tuple[bytes | None, ...], bytes, int]:
+    """Bodies, the entry's hash, and the last entry that erased any of them."""
+    erased_by = 0
+    for place, body in enumerate(bodies):
+        if type(body) is int:
+            bodies[place], erased_by = None, max(erased_by, body)
+    return cast("tuple[bytes | None, ...]", tuple(bodies)), hash, erased_by
+
+
+def _unpack(bodies: bytes) -> list[bytes | int | None]:
+    return cast("list[bytes | int | None]", msgpack.unpackb(bodies))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _entry_checksum(

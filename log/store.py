@@ -5,7 +5,7 @@ DESIGN.md says what it guarantees, and why it is built this way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -17,16 +17,16 @@ from .check import damages
 from .configuration import Configuration
 from .database import DAMAGES_LIMIT, Database, file_damages
 from .entry import Anchor, Entry, Position
-from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign, LogOrder
+from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign
 from .flaws import Flaw, require_link
 from .inspection import APPLICATION_ID, FORMAT, inspect
 from .mark import Mark, sync_directory
 from .reader import HardState, Reader, RestoredLog
 from .rows import INSERT_IDENTITY, REPLACE_STATE, SCHEMA, State, identity_row, state_row
 from .seal import Seal
-from .writer import Write, Writer
+from .writer import Erasure, Write, Writer
 
-__all__ = ["Anchor", "HardState", "Identity", "LogStore", "RestoredLog", "Write"]
+__all__ = ["Anchor", "Erasure", "HardState", "Identity", "LogStore", "RestoredLog", "Write"]
 
 MEMORY = ":memory:"
 HISTORY_PAGE_BYTES = 1 << 20
@@ -173,21 +173,21 @@ class LogStore:
             before = Anchor.at(entries[-1])
             first = before.index + 1
 
-    def erase_bodies(self, index: int, places: Iterable[int]) -> None:
-        """Destroy these bodies of the entry at `index`: in the file, and in its journal, before returning.
+    def erase(self, erasures: Sequence[Erasure]) -> None:
+        """Destroy these bodies: in the file, and in its journal, before returning.
 
         Raises `EraseIncomplete` when a reader kept the journal from being emptied; calling again is safe.
         """
 
         def erase(writer: Writer, state: State) -> State:
-            if not 1 <= index <= state.last.index:
-                raise LogOrder(f"there is no entry {index}")
-            writer.erase(index, places)
+            for erasure in erasures:
+                writer.erase(state, erasure)
             return state
 
-        self._change(erase, 0)
+        if erasures:
+            self._change(erase, 0)
         if self._database.path is not None and not self._database.checkpoint("TRUNCATE"):
-            raise EraseIncomplete(f"{self._database.name}: entry {index}: a reader holds the journal; erase again")
+            raise EraseIncomplete(f"{self._database.name}: a reader holds the journal; erase again")
 
     def repair(self, entries: Sequence[Entry], seals: Sequence[Seal]) -> None:
         """Put consecutive entries, fetched from a peer, and their seals in the place of damaged ones.

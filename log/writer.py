@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -39,6 +39,14 @@ class Write(NamedTuple):
     commit_index: int | None = None
 
 
+class Erasure(NamedTuple):
+    """Bodies to be destroyed: those at `places` of the entry at `index`, since the entry `by` says so."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    places: tuple[int, ...]
+    by: int
+
+
 class Writer:
     """Writes on one connection, within its transaction. `file` names the database in errors."""
 
@@ -62,14 +70,20 @@ class Writer:
             state = _committed(state, write.commit_index)
         return state
 
-    def erase(self, index: int, places: Iterable[int]) -> None:
-        """Keep the entry at `index` without the bodies at `places`."""
+    def erase(self, state: State, erasure: Erasure) -> None:
+        """Keep the entry without those bodies."""
+        index, places, by = erasure
+        if not 1 <= index <= state.last.index:
+            raise LogOrder(f"there is no entry {index}")
+        if by <= index:
+            raise LogOrder(f"entry {by} cannot have erased anything of entry {index}, which came after it")
         entry = Reader(self._connection, self._file).entry(index)
         gone = frozenset(places)
         if not gone <= set(range(len(entry.bodies))):
             raise LogOrder(f"entry {index} has {len(entry.bodies)} bodies, not one at each of {sorted(gone)}")
         kept = tuple(None if place in gone else body for place, body in enumerate(entry.bodies))
-        self._connection.execute(REPLACE_ENTRY, entry_row(replace(entry, bodies=kept)))
+        erased = replace(entry, bodies=kept, erased_by=max(by, entry.erased_by))
+        self._connection.execute(REPLACE_ENTRY, entry_row(erased))
 
     def repair(self, state: State, entries: Sequence[Entry], seals: Sequence[Seal]) -> None:
         """Put entries in the place of damaged ones, once it is proven that they are what stood there.

@@ -29,6 +29,10 @@ QUIET: Final = frozenset({events.REINFORCED})
 """What reading leads to: told of only where it is asked for."""
 
 
+ABOUT_OTHERS: Final = frozenset({events.PRUNED, events.REINFORCED, events.WITHDRAWN})
+"""What names records of which the command's body says nothing, beyond their ids."""
+
+
 class Cursor(NamedTuple):
     """Up to where a history has been seen: the history's id, an entry, a command in it, and which of its changes.
 
@@ -90,8 +94,10 @@ def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
             yield from ((id, True) for id in ids)
         case [events.REINFORCED, *pairs]:
             yield from ((id, False) for id, _ in pairs)
-        case [events.FORGOTTEN, id]:
+        case [events.FORGOTTEN, id, *_]:
             yield id, True
+        case [events.ERASED, id, _, *others]:
+            yield from ((one, True) for one in (id, *others))
         case [events.UNSAID, id, _, _, goes]:
             yield id, goes
         case [events.UNDONE, id, returns, *_]:
@@ -108,6 +114,37 @@ def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
             yield id, False
         case _:
             yield NO_RECORD, False
+
+
+def subjects_of(item: Sequence[Any]) -> set[bytes]:
+    """The records that the body of the item's command says something of, also where it was refused or said before."""
+    match item:
+        case ["seen", _, _, bytes(id), *_] | ["denied", _, bytes(id), *_]:
+            return {id} - {NO_RECORD}
+        case [bytes(), *happened]:
+            named = (id for event in happened if event[0] not in ABOUT_OTHERS for id in _named(event))
+            return {id for id in named if isinstance(id, bytes) and len(id) == ID_BYTES}
+        case _:
+            return set()
+
+
+def _named(event: Event) -> Iterator[object]:
+    match event:
+        case [events.CORRECTED, id, replaced, *_]:
+            yield from (id, *replaced)
+        case [events.ERASED, id, _, *others]:
+            yield from (id, *others)
+        case [_, id, *_]:
+            yield id
+        case _:
+            pass
+
+
+def erased_by(item: Sequence[Any]) -> list[bytes]:
+    """The records whose content the item destroys."""
+    if not isinstance(item[0], bytes):
+        return []
+    return [id for event in item[1:] if event[0] == events.ERASED for id in (event[1], *event[3:])]
 
 
 def _joined(effect: Effect, code: str, gone: bool) -> Effect:

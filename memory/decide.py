@@ -50,9 +50,18 @@ from .merging import merged_json
 from .principals import HeldRights, enrolled, is_guarded, vouched_name
 from .record import CANDIDATE, PPM, REJECTED, VERIFIED, Record
 from .scope import EVERY_SCOPE
-from .sources import RECALLED, anonymous_digest, is_known, is_saturated, source_of, speaker_digest, supports
+from .sources import (
+    RECALLED,
+    anonymous_digest,
+    is_known,
+    is_saturated,
+    scope_digest,
+    source_of,
+    speaker_digest,
+    supports,
+)  # fmt: skip
 from .state import State
-from .trust_commands import MARK_FIXED, FixBody
+from .trust_commands import ERASE, MARK_FIXED, EraseBody, FixBody
 
 CONTRADICTED_PPM: Final = 250_000
 REJECTED_UNDER_PPM: Final = 200_000
@@ -222,6 +231,17 @@ def _forget(case: Case[ForgetBody]) -> Event:
     return [events.FORGOTTEN, case.body.id] if isinstance(record, Record) else record
 
 
+def _erase(case: Case[EraseBody]) -> Event:
+    """Whatever was held there, now or before: also what was forgotten, and again what was refused since."""
+    record, last = case.state.record(case.body.id), case.state.last_past(case.body.id)
+    known = record or (last and last.record)
+    if not case.holds(ADMIN, EVERY_SCOPE if known is None else known.scope):
+        return refused(rules.NOT_GRANTED, case.body.id)
+    if known is None:
+        return refused(rules.UNKNOWN_RECORD, case.body.id)
+    return [events.ERASED, case.body.id, scope_digest(case.context.digests, known.scope)]
+
+
 def _prune(case: Case[PruneBody]) -> Event:
     if case.body.epoch not in (None, case.context.epoch):
         return refused(rules.PAST_EPOCH)
@@ -313,6 +333,7 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.REINFORCE: _reinforce,
     commands.SETTING: _setting,
     MARK_FIXED: _mark_fixed,
+    ERASE: _erase,
     **CORRECTION_DECIDERS,
     **PRINCIPAL_DECIDERS,
     **REVIEW_DECIDERS,

@@ -103,6 +103,8 @@ def _undo(case: Case[UndoBody]) -> Event:
         return [events.UNDONE, id, False] if at == present.version else refused(rules.OVERTAKEN, id)
     if last is None or at not in (last.until, present and present.version):
         return refused(rules.OVERTAKEN, id)
+    if last.record.is_erased:
+        return refused(rules.CONTENT_ERASED, id)
     if not _may_return(case, present, last):
         return refused(rules.REJECTED_VALUE, id)
     return _returning(case, last.record)

@@ -22,8 +22,11 @@ from .sources import may_alter, speaker_digest
 from .state import State
 
 TAKING_AWAY: Final = frozenset(
-    {events.FORGOTTEN, events.UNSAID, events.REJECTED, events.CONTRADICTED, events.ATTESTED, events.UNDONE}
-)
+    {
+        events.FORGOTTEN, events.ERASED, events.UNSAID, events.REJECTED, events.CONTRADICTED, events.ATTESTED,
+        events.UNDONE,
+    }
+)  # fmt: skip
 
 
 class Named(NamedTuple):
@@ -103,7 +106,7 @@ def consequences(case: Case[Any], event: Event) -> list[Event]:
 
 
 def _removes(event: Event) -> bool:
-    return event[0] in (events.FORGOTTEN, events.UNSAID) or (event[0] == events.UNDONE and not event[2])
+    return event[0] in (events.FORGOTTEN, events.ERASED, events.UNSAID) or (event[0] == events.UNDONE and not event[2])
 
 
 def _takes_away(case: Case[Any], event: Event) -> bool:

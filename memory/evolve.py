@@ -28,7 +28,7 @@ from .grounds import grounded, grounds_of, resting_instead, unsaid, without
 from .happening import Happening, changing_row, held_row, present_row, said
 from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
-from .record import ANY_SOURCE, CANDIDATE, EPISODE, PPM, REJECTED, VERIFIED, Record
+from .record import ANY_SOURCE, CANDIDATE, EPISODE, PPM, REJECTED, VERIFIED, Record, without_content
 from .reputation import judged
 from .state import SettingValue, Workspace
 
@@ -187,6 +187,7 @@ def _take_places(workspace: Workspace, happening: Happening, is_new: bool) -> No
         _readmit(workspace, record)
         record = record._replace(created_at_us=min(row.created_at_us for row in rows))
     for row in rows:
+        workspace.take_over(id, row.id)
         reason = said(happening)
         workspace.retire(
             row._replace(id=id, created_at_us=record.created_at_us),
@@ -333,12 +334,27 @@ def _pruned(workspace: Workspace, happening: Happening) -> None:
 
 
 def _forgotten(workspace: Workspace, happening: Happening) -> None:
-    """The retraction covers every value that the key ever held and every source that stated it."""
     record = present_row(workspace, happening)
+    _retract(workspace, record)
+    _remove(workspace, record, happening)
+
+
+def _erased(workspace: Workspace, happening: Happening) -> None:
+    """What is held is forgotten, without its text; and what was held before keeps none."""
+    _, id, _, *others = happening.event
+    for one in (id, *others):
+        workspace.erase(one)
+    record = workspace.record(id)
+    if record is not None:
+        _retract(workspace, record)
+        _remove(workspace, without_content(record), happening)
+
+
+def _retract(workspace: Workspace, record: Record) -> None:
+    """The retraction covers every value that the key ever held and every source that stated it."""
     held = (record, *workspace.contending(record.id))
     for value_digest, sources in [*workspace.witnesses(record.id), *((row.value_digest, row.sources) for row in held)]:
         _bar(workspace, record.id, value_digest, sources)
-    _remove(workspace, record, happening)
 
 
 def _bar(workspace: Workspace, id: bytes, value_digest: bytes, sources: _Digests) -> None:
@@ -352,7 +368,7 @@ def _withdrawn(workspace: Workspace, happening: Happening) -> None:
     _, source, cause, fallen, cut, dropped = happening.event
     epoch, index, place = happening.at
     reason = f"it rested on {source.hex()} alone: {cause} at {epoch}.{index}.{place}"
-    ended_by = events.FORGOTTEN if cause == events.FORGOTTEN else events.WITHDRAWN
+    ended_by = events.FORGOTTEN if cause in (events.FORGOTTEN, events.ERASED) else events.WITHDRAWN
     for id in fallen:
         workspace.retire(held_row(workspace, id, happening), happening.at, happening.time_us, ended_by, reason)
         workspace.records[id] = None
@@ -463,6 +479,7 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.UNPINNED: _pinned,
     events.PRUNED: _pruned,
     events.FORGOTTEN: _forgotten,
+    events.ERASED: _erased,
     events.UNSAID: _unsaid,
     events.WITHDRAWN: _withdrawn,
     events.REINFORCED: _reinforced,

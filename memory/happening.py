@@ -17,7 +17,7 @@ from .errors import Bug
 from .events import Event
 from .record import Record, Version
 from .state import Workspace
-from .trust_commands import EditBody, ReviewBody, RevokeRejectionBody, UndoBody
+from .trust_commands import EditBody, EraseBody, ReviewBody, RevokeRejectionBody, UndoBody
 
 _Reasoned: TypeAlias = (
     CorrectBody
@@ -29,6 +29,7 @@ _Reasoned: TypeAlias = (
     | EditBody
     | RevokeRejectionBody
     | UndoBody
+    | EraseBody
 )
 
 

@@ -101,12 +101,24 @@ class Record(NamedTuple):
         return min(self.expires_at_us, self.volatile_until_us)
 
     @property
+    def is_erased(self) -> bool:
+        """Whether its content was destroyed: no other record is without a text."""
+        return not self.text
+
+    @property
     def derived_from(self) -> tuple[bytes, ...]:
         """The records that the value rests on, in the order in which they were named."""
         return tuple(dict.fromkeys(id for id, _ in self.grounds if id))
 
 
 TEXT_FIELDS: Final = ("subject", "predicate", "scope", "text", "metadata", "detail", "source", "provenance", "reason")
+
+
+def without_content(record: Record) -> Record:
+    """What is left of a record whose text is destroyed: ids, digests, numbers and times."""
+    return record._replace(
+        subject="", predicate="", scope="", text="", metadata="{}", detail="{}", source="", provenance=(), reason=""
+    )
 
 
 class PastVersion(NamedTuple):
@@ -122,3 +134,8 @@ class PastVersion(NamedTuple):
     until_us: int
     ended_by: str
     reason: str
+
+    @property
+    def without_content(self) -> PastVersion:
+        """The same with its text destroyed."""
+        return self._replace(record=without_content(self.record), reason="")

@@ -17,6 +17,7 @@ KEY_BYTES: Final = 32
 _AUTHOR: Final = b"author"
 _EPISODE: Final = b"episode"
 _VOUCHED: Final = b"vouched"
+_SCOPE: Final = b"scope"
 
 
 class Source(NamedTuple):
@@ -49,6 +50,11 @@ def vouched_digest(digests: Digester, vouched: str) -> bytes:
     """What stands for somebody who was vouched for: the holder of a key as that key's holder, others by their name."""
     key = vouched_key(vouched)
     return digests.digest(_VOUCHED, vouched.encode()) if key is None else _author_digest(digests, key)
+
+
+def scope_digest(digests: Digester, scope: str) -> bytes:
+    """What tells a scope again without naming it."""
+    return digests.digest(_SCOPE, scope.encode())
 
 
 def speaker_digest(digests: Digester, speaker: bytes) -> bytes:

@@ -71,6 +71,10 @@ class State(Protocol):
         """Those of these records on which anything rests (see `derived`)."""
         ...
 
+    def lineage(self, id: bytes) -> set[bytes]:
+        """The ids whose text a correction took over into that one's history, or out of it."""
+        ...
+
     def principal(self, key: bytes) -> Principal | None:
         """What is known of the holder of that public key, or None when nothing is."""
         ...
@@ -105,13 +109,14 @@ class Workspace:
 
     `records` maps an id to its new row, or to None when it is gone; `contenders` to all contending rows that are left;
     `rejections` and `retractions` map a row of theirs to whether it stands from now on. `changed_window` and
-    `changed_time_us` are None when nothing touched them. When `changed_window` starts later than the base's, outcomes
+    `changed_time_us` are None when nothing touched them. The past versions of `erased` ids that the base holds are to
+    lose their text. When `changed_window` starts later than the base's, outcomes
     of ids older than its `start_us` are to be dropped.
     """
 
     __slots__ = (
         "base", "records", "versions", "contenders", "rejections", "retractions", "outcomes", "settings",
-        "principals", "receipts", "changed_window", "changed_time_us",
+        "principals", "receipts", "erased", "lineages", "changed_window", "changed_time_us",
     )  # fmt: skip
 
     def __init__(self, base: State) -> None:
@@ -125,12 +130,19 @@ class Workspace:
         self.settings: dict[str, SettingValue] = {}
         self.principals: dict[bytes, Principal] = {}
         self.receipts: dict[bytes, bytes] = {}
+        self.erased: set[bytes] = set()
+        self.lineages: set[tuple[bytes, bytes]] = set()
         self.changed_window: Window | None = None
         self.changed_time_us: int | None = None
 
     def retire(self, record: Record, at: Version, time_us: int, ended_by: str, reason: str = "") -> None:
         """Keep a row as a past version that ended there."""
         self.versions.append(PastVersion(record, at, time_us, ended_by, reason))
+
+    def erase(self, id: bytes) -> None:
+        """Destroy the text of all past versions under that id."""
+        self.erased.add(id)
+        self.versions = [past.without_content if past.record.id == id else past for past in self.versions]
 
     def record(self, id: bytes) -> Record | None:
         """See `State.record`."""
@@ -163,7 +175,11 @@ class Workspace:
     def last_past(self, id: bytes) -> PastVersion | None:
         """See `State.last_past`."""
         own = (past for past in reversed(self.versions) if past.record.id == id)
-        return next(own, None) or self.base.last_past(id)
+        past = next(own, None)
+        if past is not None:
+            return past
+        past = self.base.last_past(id)
+        return past.without_content if past is not None and id in self.erased else past
 
     def derived(self, source: bytes) -> tuple[bytes, ...]:
         """See `State.derived`."""
@@ -172,6 +188,14 @@ class Workspace:
         for id in changed.union(self.contenders):
             (found.add if source in resting_under(self, id) else found.discard)(id)
         return tuple(sorted(found))
+
+    def lineage(self, id: bytes) -> set[bytes]:
+        """See `State.lineage`."""
+        return self.base.lineage(id) | {other for one, other in self.lineages if one == id}
+
+    def take_over(self, id: bytes, other: bytes) -> None:
+        """The text of `other` is in the history of `id` from now on."""
+        self.lineages |= {(id, other), (other, id)}
 
     def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
         """See `State.rested_upon`."""
@@ -229,6 +253,7 @@ class MemoryState:
         self.principals: dict[bytes, Principal] = {}
         self.receipts: dict[bytes, bytes] = {}
         self.dependants: dict[bytes, set[bytes]] = {}
+        self.lineages: dict[bytes, set[bytes]] = {}
         self._window = Window()
         self._time_us = 0
         self._buckets = [0] * digest.BUCKETS
@@ -261,6 +286,10 @@ class MemoryState:
     def derived(self, source: bytes) -> tuple[bytes, ...]:
         """See `State.derived`."""
         return tuple(sorted(self.dependants.get(source, ())))
+
+    def lineage(self, id: bytes) -> set[bytes]:
+        """See `State.lineage`."""
+        return set(self.lineages.get(id, ()))
 
     def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
         """See `State.rested_upon`."""
@@ -307,6 +336,10 @@ class MemoryState:
             self._hold(id, record)
         for id, contenders in workspace.contenders.items():
             self._contend(id, contenders)
+        for id in workspace.erased:
+            self._erase(id)
+        for id, other in workspace.lineages:
+            self.lineages.setdefault(id, set()).add(other)
         for past in workspace.versions:
             self.versions.setdefault(past.record.id, []).append(past)
             self._toggle(past.record.id, digest.past_digest(past))
@@ -343,6 +376,14 @@ class MemoryState:
         outcomes = sorted(self.outcomes.items())
         rest = (outcomes, sorted(self.settings.items()), self._window, self._time_us)
         return sha256(b"".join(self.buckets()) + digest.row_bytes(rest)).digest()
+
+    def _erase(self, id: bytes) -> None:
+        before = self.versions.get(id, [])
+        after = [past.without_content for past in before]
+        for past in (*before, *after):
+            self._toggle(id, digest.past_digest(past))
+        if after:
+            self.versions[id] = after
 
     def _rest(self, id: bytes, before: set[bytes], after: set[bytes]) -> None:
         for source in after - before:

@@ -33,6 +33,7 @@ REVOKE_REJECTION: Final = "review.revoke_rejection"
 UNDO: Final = "memory.undo"
 ATTEST: Final = "memory.attest"
 MARK_FIXED: Final = "memory.mark_fixed"
+ERASE: Final = "memory.erase"
 
 SIGNATURE_BYTES: Final = 64
 VALUE_BYTES: Final = 16
@@ -117,9 +118,16 @@ class FixBody(NamedTuple):
     id: bytes
 
 
+class EraseBody(NamedTuple):
+    """`memory.erase`: destroy what was ever said under this id, on every node."""
+
+    id: bytes
+    reason: str
+
+
 TrustBody: TypeAlias = (
     EnrollBody | RevokeBody | RotateBody | GrantBody | ReviewBody | EditBody | RevokeRejectionBody | UndoBody
-    | AttestBody | FixBody
+    | AttestBody | FixBody | EraseBody
 )  # fmt: skip
 
 TRUST_BODIES: Final[Mapping[str, Callable[..., TrustBody]]] = {
@@ -135,6 +143,7 @@ TRUST_BODIES: Final[Mapping[str, Callable[..., TrustBody]]] = {
     UNDO: UndoBody,
     ATTEST: AttestBody,
     MARK_FIXED: FixBody,
+    ERASE: EraseBody,
 }
 
 
@@ -231,6 +240,11 @@ def _check_fix(body: FixBody) -> None:
     check_id(body.id)
 
 
+def _check_erase(body: EraseBody) -> None:
+    check_id(body.id)
+    check_reason(body.reason)
+
+
 TRUST_CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     EnrollBody: _check_enroll,
     RevokeBody: _check_revoke,
@@ -242,4 +256,5 @@ TRUST_CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     UndoBody: _check_undo,
     AttestBody: _check_attest,
     FixBody: _check_fix,
+    EraseBody: _check_erase,
 }

@@ -90,12 +90,13 @@ def entry_to_wire(entry: Entry) -> log_pb2.Entry:
         events=entry.events,
         bodies=[body or b"" for body in bodies],
         erased=erased,
+        erased_by=entry.erased_by,
     )
 
 
 def entry_from_wire(raw: log_pb2.Entry) -> Entry:
     """The entry, its hash computed here from what arrived."""
-    if max(raw.epoch, raw.index, abs(raw.time_us)) > NUMBER_LIMIT:
+    if max(raw.epoch, raw.index, abs(raw.time_us), raw.erased_by) > NUMBER_LIMIT:
         raise Malformed("an entry beyond the end of any log")
     bodies: list[bytes | None] = list(raw.bodies)
     if len(bodies) > COMMANDS_PER_ENVELOPE_LIMIT:
@@ -106,7 +107,15 @@ def entry_from_wire(raw: log_pb2.Entry) -> Entry:
         bodies[place] = None
     prev_hash = _hash(raw.prev_hash, "prev_hash")
     return Entry.chain(
-        prev_hash, raw.index, raw.epoch, raw.time_us, raw.envelope, raw.signature, raw.events, tuple(bodies)
+        prev_hash,
+        raw.index,
+        raw.epoch,
+        raw.time_us,
+        raw.envelope,
+        raw.signature,
+        raw.events,
+        tuple(bodies),
+        raw.erased_by,
     )
 
 

@@ -24,7 +24,19 @@ from ..memory.state import Workspace, resting_under
 from ..memory.window import first_id
 from . import schema
 from .fulltext import WordChanges
-from .rows import Held, Standing, facets, is_searchable, pack, searched_text, stored, stored_past, stored_principal
+from .mentions import Mentions
+from .rows import (
+    Held,
+    Standing,
+    facets,
+    is_searchable,
+    pack,
+    past_of,
+    searched_text,
+    stored,
+    stored_past,
+    stored_principal,
+)  # fmt: skip
 from .scopes import ScopeNumbers
 from .sqlite import write_rows
 from .state import STANDING, HotState
@@ -35,11 +47,15 @@ Row = tuple[Any, ...]
 class Fold:
     """The rows that one workspace leads to, and how they change counts and buckets."""
 
-    def __init__(self, workspace: Workspace, state: HotState, scopes: ScopeNumbers) -> None:
+    def __init__(
+        self, workspace: Workspace, state: HotState, scopes: ScopeNumbers, mentions: Mentions, whole_after: int
+    ) -> None:
         standing = state.standing()
         self._workspace = workspace
         self._state = state
         self._scopes = scopes
+        self._mentions = mentions
+        self._whole_after = max(whole_after, standing.whole_after)
         self._searchable_before = standing.searchable
         self._next_number = standing.next_number
         self._bucket_changes: dict[int, int] = {}
@@ -67,11 +83,14 @@ class Fold:
         self._write_derivations(connection)
         self._write_records(connection)
         self._words.write(connection)
+        self._erase_pasts(connection)
         self._write_pasts(connection)
         self._write_contenders(connection)
         self._write_ledgers(connection)
         self._write_principals(connection)
         self._write_commands(connection)
+        write_rows(connection, schema.PUT_MENTION, self._mentions.rows)
+        write_rows(connection, schema.PUT_ERASURE, self._mentions.erasures)
         write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
         self._write_buckets(connection)
         return self._write_standing(connection, last)
@@ -153,6 +172,17 @@ class Fold:
             self._words.remove(held.record.id, held.number, searched_text(held.record, scope))
 
     # --- what is no present record ------------------------------------------------------------------------------------
+
+    def _erase_pasts(self, connection: sqlite3.Connection) -> None:
+        """Rewrite every past version of an erased record without its text."""
+        for id in self._workspace.erased:
+            rows: list[Row] = []
+            for *key, digest, body in connection.execute(schema.GET_PASTS, (id,)).fetchall():
+                emptied = stored_past(past_of(body).without_content)
+                self._change(id, digest)
+                self._change(id, emptied[0])
+                rows.append((*key, *emptied))
+            write_rows(connection, schema.PUT_PAST, rows)
 
     def _write_pasts(self, connection: sqlite3.Connection) -> None:
         if self._workspace.versions:
@@ -264,6 +294,7 @@ class Fold:
             time_us=self._workspace.time_us(),
             next_number=self._next_number,
             searchable=self._searchable_before + self._words.balance,
+            whole_after=self._whole_after,
             window=self._workspace.window(),
         )
         connection.execute(schema.PUT_STATE, (STANDING, pack(standing)))

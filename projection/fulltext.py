@@ -16,6 +16,9 @@ from .sqlite import write_rows
 WORDS: Final = "words"
 SAMPLE: Final = "sample"
 
+MERGED_PAGES: Final = 256
+"""So much is merged in one go: some milliseconds, in which nothing else is written."""
+
 Words = tuple[int | str, ...]
 
 _COLUMNS: Final = ", ".join(FULL_TEXT_COLUMNS)
@@ -61,3 +64,11 @@ class WordChanges:
         rows[WORDS].append(row)
         if is_sampled(id):
             rows[SAMPLE].append(row)
+
+
+def merge(connection: sqlite3.Connection, table: str, *, begin: bool) -> bool:
+    """Merge some pages of all segments of an index into one; whether nothing was left to do."""
+    before = connection.total_changes
+    pages = -MERGED_PAGES if begin else MERGED_PAGES
+    connection.execute(f"INSERT INTO {table}({table}, rank) VALUES ('merge', ?)", (pages,))
+    return connection.total_changes - before < 2  # as FTS5 says: the statement itself is one change

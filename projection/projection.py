@@ -16,7 +16,9 @@ from ..memory.state import Workspace
 from . import schema
 from .errors import FoldOrder, translated
 from .fold import Fold
+from .fulltext import SAMPLE, WORDS, merge
 from .integrity import Finding, findings
+from .mentions import Mentions, mentions_of
 from .reader import Reader
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
@@ -28,6 +30,7 @@ REBUILD_BYTES: Final = 4 << 20
 BESIDE: Final = "-again"
 """What the name of a file ends with into which history is folded beside a projection."""
 SCHEMA: Final = "schema"
+WORD_TABLES: Final = (WORDS, SAMPLE)
 
 Progress = Callable[[int], None]
 
@@ -44,7 +47,8 @@ class Projection:
     """The one writer of a projection. `reader` gives as many readers as there are threads that want one.
 
     `started_over` says why the file was begun anew at `open` (it was missing, of another schema, or damaged), else
-    it is empty; whoever opened it then folds history again, with `catch_up` or `apply`.
+    it is empty; whoever opened it then folds history again, with `catch_up` or `apply`. `erasures_left` says whether
+    text that was erased may still be in the file or in the log; `Reader.erasures_left` says of what.
     """
 
     def __init__(self, database: Database, connection: sqlite3.Connection, started_over: str) -> None:
@@ -55,6 +59,7 @@ class Projection:
         self._blocking: dict[Reader, int] = {}
         self._checkpoint_at_bytes = WAL_BYTES_LIMIT
         self._begin()
+        self.erasures_left = connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
 
     @staticmethod
     def open(path: str | Path) -> Projection:
@@ -119,8 +124,9 @@ class Projection:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
-            workspace = self._evolved(new)
-            fold = Fold(workspace, self._state, self._scopes)
+            workspace, mentions = self._evolved(new)
+            whole_after = max(entry.erased_by for entry in new)
+            fold = Fold(workspace, self._state, self._scopes, mentions, whole_after)
             standing = fold.write(connection, new[-1])
             connection.execute("COMMIT")
         except BaseException as error:
@@ -130,6 +136,7 @@ class Projection:
                 self._begin()
                 raise error
         self._state.advance(standing, fold.buckets, fold.present, fold.gone, fold.grounded, workspace)
+        self.erasures_left |= bool(mentions.erasures)
         self._bound_journal()
 
     def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:
@@ -141,6 +148,31 @@ class Projection:
             self.apply(entries)
             if progress is not None:
                 progress(self.applied.index)
+
+    @property
+    def whole_after(self) -> int:
+        """Before this entry is folded, the state lacks texts that it should have."""
+        return self._state.standing().whole_after
+
+    def clean_words(self, table: str, *, begin: bool) -> bool:
+        """A step of writing one of `WORD_TABLES` anew, without what was taken out of it; whether that was the last one.
+
+        What FTS5 deletes stays in older segments until all of them are merged.
+        """
+        with translated(self._database.path):
+            return merge(self._connection, table, begin=begin)
+
+    def empty_journal(self) -> bool:
+        """Bring all that was written into the file itself, and empty the write-ahead log; not while readers need it."""
+        with translated(self._database.path):
+            return self._emptied_journal()
+
+    def finish_erasures(self, erasures: Sequence[tuple[int, bytes]]) -> None:
+        """Nothing is left in any file of what these `(entry, record)` have erased."""
+        with translated(self._database.path):
+            with transaction(self._connection, "BEGIN IMMEDIATE"):
+                self._connection.executemany(schema.PUT_ERASURE, [(index, id, True) for index, id in erasures])
+            self.erasures_left = self._connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
 
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time. Raises `ProjectionDamaged`."""
@@ -210,13 +242,13 @@ class Projection:
                 raise FoldOrder(f"entry {entry.index} does not follow entry {expected - 1} of this projection")
             expected, hash = expected + 1, entry.hash
 
-    def _evolved(self, entries: Sequence[Entry]) -> Workspace:
+    def _evolved(self, entries: Sequence[Entry]) -> tuple[Workspace, Mentions]:
         workspace = Workspace(self._state)
         items = [_unpack(entry.events) for entry in entries]
         self._state.expect({id for item in items for id in _records_of(item)})
         for entry, item in zip(entries, items, strict=True):
             _evolve(workspace, entry, item)
-        return workspace
+        return workspace, mentions_of(entries, items)
 
     def _bound_journal(self) -> None:
         """Empty the write-ahead log once it is too long, waiting a little for the readers that still need it.

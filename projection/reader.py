@@ -47,7 +47,7 @@ from .errors import SnapshotRevoked, translated
 from .filters import Conditions
 from .queue import Queue
 from .recall import Search
-from .rows import Standing, pack, past_of, principal_of, record_of, unpack
+from .rows import Standing, mark_of, mention_number, mentioned_at, pack, past_of, principal_of, record_of, unpack
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
 from .state import StoredState
@@ -182,7 +182,8 @@ class Reader(StoredState):
 
     def _held_at(self, id: bytes, as_of_us: int) -> Record | None:
         row = self._row(schema.GET_PAST_AT, id, as_of_us, as_of_us)
-        return past_of(row[0]).record if row else None
+        record = past_of(row[0]).record if row else None
+        return None if record is None or record.is_erased else record
 
     def _superseded(self, record: Record, limit: int) -> tuple[PastVersion, ...]:
         """The values that this one superseded, oldest first; not those of an earlier life, forgotten or pruned."""
@@ -259,6 +260,15 @@ class Reader(StoredState):
         """What that id held right before the command at `at` removed it."""
         begun = self._past_begun_by(id, at)
         return begun.record if begun is not None and begun.until[1:] == at[1:] else None
+
+    def mentions(self, id: bytes, before: int) -> list[tuple[int, int]]:
+        """Index and place of each command before entry `before` that may say something of that record, oldest first."""
+        rows = self._connection.execute(schema.GET_MENTIONS, (mark_of(id), mention_number(before, 0))).fetchall()
+        return [mentioned_at(number) for (number,) in sorted(rows)]
+
+    def erasures_left(self) -> list[tuple[int, bytes]]:
+        """The erasing entries, with the record that each is about, of which something may be left in some file."""
+        return self._connection.execute(schema.GET_ERASURES_LEFT).fetchall()
 
     def _past_begun_by(self, id: bytes, at: Version) -> PastVersion | None:
         row = self._row(schema.GET_PASTS_BEFORE, id, at.index, at.place + 1, 1)

@@ -29,6 +29,8 @@ VERIFIED_MARK: Final = "verified"
 CONTROL_PREDICATES: Final = frozenset({"author_trust", "fails"})
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+PLACE_BITS: Final = 8  # an envelope holds at most 256 commands
+
 pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
 _unpack: Final = cast(Callable[..., Any], msgpack.unpackb)
 
@@ -44,7 +46,8 @@ class Held(NamedTuple):
 class Standing(NamedTuple):
     """Where the fold stands, one row: the last entry's position, hash and time, the numbers given, the command window.
 
-    `searchable` counts the records that can be recalled; `next_number` is what the next new record gets.
+    `searchable` counts the records that can be recalled; `next_number` is what the next new record gets. Some of the
+    texts that were folded were missing already where `whole_after` is later: that entry takes their records away.
     """
 
     epoch: int
@@ -53,10 +56,11 @@ class Standing(NamedTuple):
     time_us: int
     next_number: int
     searchable: int
+    whole_after: int
     window: Window
 
 
-NOWHERE: Final = Standing(0, 0, GENESIS_HASH, 0, 1, 0, Window())
+NOWHERE: Final = Standing(0, 0, GENESIS_HASH, 0, 1, 0, 0, Window())
 
 
 def unpack(body: bytes) -> Any:
@@ -107,6 +111,21 @@ def principal_of(body: bytes) -> Principal:
     """The principal that a body holds."""
     *who, grants, kept, lost, version = unpack(body)
     return Principal._make((*who, tuple(map(Grant._make, grants)), kept, lost, Version._make(version)))
+
+
+def mark_of(id: bytes) -> int:
+    """By what mentions of a record are looked up: half of its id, which is a hash."""
+    return int.from_bytes(id[:8], "big", signed=True)
+
+
+def mention_number(index: int, place: int) -> int:
+    """The number of what a command at that place of that entry mentions; later ones have higher numbers."""
+    return index << PLACE_BITS | place
+
+
+def mentioned_at(number: int) -> tuple[int, int]:
+    """Index and place of the command with that number."""
+    return number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1)
 
 
 def outcome_of(body: bytes) -> PastOutcome:

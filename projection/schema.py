@@ -169,6 +169,20 @@ receipt = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
+mention = Table(
+    "mention", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("mark", Integer, nullable=False),
+)  # fmt: skip
+
+erasure = Table(
+    "erasure", metadata,
+    Column("entry_index", Integer, primary_key=True),
+    Column("id", LargeBinary, primary_key=True),
+    Column("is_done", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
 command = Table(
     "command", metadata,
     Column("id", LargeBinary, primary_key=True),
@@ -373,6 +387,18 @@ GET_PRINCIPALS_AFTER: Final = (
 
 PUT_RECEIPT: Final = _put(receipt)
 GET_RECEIPT: Final = _text(select(receipt.c.id).where(receipt.c.digest == bindparam("digest")))
+
+PUT_MENTION: Final = _put(mention)
+GET_MENTIONS: Final = _text(
+    select(mention.c.number).where(mention.c.mark == bindparam("mark"), mention.c.number < bindparam("before"))
+)
+PUT_ERASURE: Final = _put(erasure)
+GET_ERASURES_LEFT: Final = _text(
+    select(erasure.c.entry_index, erasure.c.id)
+    .where(erasure.c.is_done == literal_column("0"))
+    .order_by(erasure.c.entry_index, erasure.c.id)
+)
+GET_PASTS: Final = _text(select(past).where(past.c.id == bindparam("id")))
 
 PUT_COMMAND: Final = _put(command)
 GET_COMMAND: Final = _text(select(command.c.outcome).where(command.c.id == bindparam("id")))

@@ -76,6 +76,7 @@ class Database:
         if not self.in_memory:
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA secure_delete=ON")  # what is taken out is overwritten, also where pages become free
         connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES_LIMIT}")

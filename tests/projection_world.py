@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from veridical.log.canonical import Canonical, encode
+from veridical.log.canonical import Canonical, decode, encode
 from veridical.log.entry import GENESIS_HASH, CommandHead, Entry, Envelope, body_hash
 from veridical.log.identifier import uuid7
 from veridical.memory import commands as c
+from veridical.memory.changes import erased_by, subjects_of
 from veridical.memory.keys import make_key, record_id
 from veridical.memory.machine import Command, Context, OperatorRights, Outcome, decide_envelope, evolve_entry, outcomes
 from veridical.memory.state import MemoryState, Workspace
@@ -100,9 +102,30 @@ class World:
             size += entry.size_bytes
         return taken, ()
 
+    def bereft(self) -> list[Entry]:
+        """The history as it is without the bodies of all that was erased in it."""
+        items: list[list[Any]] = [decode(entry.events) for entry in self.entries]
+        erased = {
+            id: entry.index
+            for entry, of in zip(self.entries, items, strict=True)
+            for item in of
+            for id in erased_by(item)
+        }
+        return [
+            replace(entry, bodies=_left(entry, of, erased), erased_by=max(erased.values(), default=0))
+            for entry, of in zip(self.entries, items, strict=True)
+        ]
+
     def _identifier(self) -> bytes:
         self._commands += 1
         return uuid7(self.now_us, hashlib.sha256(self._commands.to_bytes(8, "big")).digest())
+
+
+def _left(entry: Entry, items: Sequence[Any], erased: dict[bytes, int]) -> tuple[bytes | None, ...]:
+    return tuple(
+        None if any(entry.index < erased.get(id, 0) for id in subjects_of(item)) else body
+        for body, item in zip(entry.bodies, items, strict=True)
+    )
 
 
 class Folder:

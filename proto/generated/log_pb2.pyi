@@ -127,6 +127,7 @@ class Entry(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     BODIES_FIELD_NUMBER: _builtins.int
     ERASED_FIELD_NUMBER: _builtins.int
+    ERASED_BY_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     epoch: _builtins.int
     prev_hash: _builtins.bytes
@@ -138,6 +139,8 @@ class Entry(_message.Message):
     """64 bytes"""
     events: _builtins.bytes
     """exact bytes, one canonical item per command"""
+    erased_by: _builtins.int
+    """the last entry that erased one: whoever lacks them must fold it before it answers"""
     @_builtins.property
     def bodies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """salt and content, one per command; empty where erased"""
@@ -158,10 +161,11 @@ class Entry(_message.Message):
         events: _builtins.bytes = ...,
         bodies: _abc.Iterable[_builtins.bytes] | None = ...,
         erased: _abc.Iterable[_builtins.int] | None = ...,
+        erased_by: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bodies", b"bodies", "envelope", b"envelope", "epoch", b"epoch", "erased", b"erased", "events", b"events", "index", b"index", "prev_hash", b"prev_hash", "signature", b"signature", "time_us", b"time_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bodies", b"bodies", "envelope", b"envelope", "epoch", b"epoch", "erased", b"erased", "erased_by", b"erased_by", "events", b"events", "index", b"index", "prev_hash", b"prev_hash", "signature", b"signature", "time_us", b"time_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,7 +18,7 @@ from veridical.log import store as store_module
 from veridical.log.configuration import founding
 from veridical.log.entry import ORIGIN, Anchor, Position
 from veridical.log.errors import EraseIncomplete, LogError, LogForeign, LogInUse, LogOrder
-from veridical.log.store import HardState, Identity, LogStore, Write
+from veridical.log.store import Erasure, HardState, Identity, LogStore, Write
 
 PLENTY = 1 << 30
 
@@ -437,14 +437,16 @@ def test_an_interrupted_making_is_made_again(path: Path) -> None:
 def test_erased_bodies_are_gone_and_the_chain_still_holds(log: LogStore) -> None:
     scribe = short_history()
     stored(log, scribe)
-    log.erase_bodies(4, [1])
+    log.erase([Erasure(4, (1,), 6)])
     entry = log.entry(4)
     assert entry is not None
     assert entry == scribe.entries[3]
     assert entry.bodies == (scribe.entries[3].bodies[0], None)
+    assert (entry.erased_by, scribe.entries[3].erased_by) == (6, 0)
     assert log.check() == []
-    log.erase_bodies(4, [0, 1])
-    assert log.read(4, 1)[0][0].bodies == (None, None)
+    log.erase([Erasure(4, (0, 1), 5)])
+    [emptied], _ = log.read(4, 1)
+    assert (emptied.bodies, emptied.erased_by) == ((None, None), 6)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -469,7 +471,7 @@ def test_no_file_holds_a_body_that_was_erased_or_cut(path: Path, seed: int) -> N
             gone += [kept.pop(cut) for cut in list(kept) if cut > index]
         elif kept:
             index = chance.choice(list(kept))
-            log.erase_bodies(index, [0])
+            log.erase([Erasure(index, (0,), index + 1)])
             gone.append(kept.pop(index))
     log.close()
     content = b"".join(file.read_bytes() for file in path.parent.iterdir())
@@ -487,7 +489,7 @@ def test_an_erased_body_is_gone_while_the_log_is_still_open(path: Path) -> None:
     log = LogStore.open(path)
     scribe.store(log, scribe.found())
     scribe.store(log, scribe.say("secret"))
-    log.erase_bodies(3, [0])
+    log.erase([Erasure(3, (0,), 4)])
     assert b"secret" not in b"".join(file.read_bytes() for file in path.parent.iterdir())
     log.close()
 
@@ -500,17 +502,20 @@ def test_erasing_waits_for_readers_and_says_when_one_is_in_the_way(path: Path) -
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM entries").fetchone()
     with pytest.raises(EraseIncomplete):
-        log.erase_bodies(4, [0])
+        log.erase([Erasure(4, (0,), 5)])
     reader.close()
-    log.erase_bodies(4, [0])
+    log.erase([Erasure(4, (0,), 5)])
     log.close()
 
 
-@pytest.mark.parametrize(("index", "places"), [(0, [0]), (8, [0]), (4, [2]), (4, [-1])])
-def test_only_bodies_that_are_there_can_be_erased(log: LogStore, index: int, places: list[int]) -> None:
+@pytest.mark.parametrize(
+    "erasure",
+    [Erasure(0, (0,), 5), Erasure(8, (0,), 9), Erasure(4, (2,), 5), Erasure(4, (-1,), 5), Erasure(4, (0,), 4)],
+)
+def test_only_bodies_that_are_there_can_be_erased_by_what_came_later(log: LogStore, erasure: Erasure) -> None:
     stored(log, short_history())
     with pytest.raises(LogOrder):
-        log.erase_bodies(index, places)
+        log.erase([erasure])
 
 
 # --- many threads ---

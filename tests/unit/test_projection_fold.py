@@ -169,6 +169,9 @@ def reviewed(world: World) -> None:
     world.say((c.FORGET, c.ForgetBody(kept, "please")), author=ALICE)
     version = world.memory.versions[kept][-1].until
     world.say((t.UNDO, t.UndoBody(kept, version, "on second thought")), author=ALICE)
+    secret = world.write("a secret", "secret", "is", "team:x", author=BOB)
+    world.write("another secret", "secret", "is", "team:x", author=BOB)
+    world.say((t.ERASE, t.EraseBody(secret, "asked to")), author=ALICE)
 
 
 EVENTFUL = eventful()
@@ -312,6 +315,22 @@ def test_erased_bodies_fold_to_empty_text(fold: Folder) -> None:
     assert found is not None
     assert found.record.text == ""
     assert found.record.value_digest == world.memory.records[id].value_digest
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_any_record_of_an_eventful_history_can_be_erased(fold: Folder, third: int) -> None:
+    """Many at once; history folds to the same without any of their bodies, and none of their texts is left in it."""
+    world = eventful()
+    ids = sorted(world.memory.records.keys() | world.memory.versions.keys())[third::3]
+    for id in ids:
+        world.say((t.ERASE, t.EraseBody(id, "asked to")), author=ALICE)
+    gone = [id for id in ids if world.memory.record(id) is None]
+    assert len(gone) > len(ids) / 2
+    for entries in (world.entries, world.bereft()):
+        projection = fold(entries, 7)
+        assert projection.state.bucket_digests() == world.memory.buckets()
+        assert list(projection.findings()) == []
+        assert all(past.record.is_erased for id in gone for past in world.memory.versions[id])
 
 
 def test_resumes_after_a_crash_between_batches(fold: Folder, tmp_path: Path) -> None:
