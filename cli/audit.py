@@ -120,24 +120,29 @@ def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
     from concurrent.futures import ThreadPoolExecutor
 
     from ..log.verify import verify as verify_history
+    from .gaps import Gaps
 
+    gaps = Gaps()
     with ThreadPoolExecutor(VERIFIER_THREADS) as executor, screen.progress("entries", quiet) as bar:
         task = bar.add_task(source.name, total=source.last)
         result = verify_history(
-            source.history(),
+            gaps.noted(source.history()),
             source.cluster_id,
             source.cluster,
             executor=executor,
             progress=lambda index: bar.update(task, completed=index),
+            may_lack=lambda _index, _place: True,  # whether an entry erased it is known at the end
         )
     files = tuple(source.file_damages())
-    what = result.what
+    what, bad_index = result.what, result.bad_index
+    if not what and (gap := gaps.unexplained()) is not None:
+        bad_index, what = gap
     if not what and cluster_id not in ("", source.cluster_id):
         what = f"it is the history of cluster {source.cluster_id}, not of {cluster_id}"
     return Finding(
         source.name, source.cluster, source.cluster_id, not what and not files, result.seals,
         result.unsealed, result.erased, result.last.index, result.last.hash.hex(),
-        min(result.last.index, source.committed or result.last.index), result.bad_index, what, files,
+        min(result.last.index, source.committed or result.last.index), bad_index, what, files,
     )  # fmt: skip
 
 
@@ -214,6 +219,32 @@ def show(
         screen.say_json(fields)
     else:
         _show_fields(fields)
+
+
+def trace(
+    index: Annotated[int, typer.Argument(metavar="INDEX", min=1, show_default=False)],
+    path: PathArgument = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what rested on an entry: what happened to its records since, and what was derived from them."""
+    from ..memory.errors import Invalid
+    from .sources import opened
+    from .tracing import traced
+
+    with opened(_longest(path, data, endpoint)) as source:
+        if source.last is not None and index > source.last:
+            raise Invalid("index", f"there is no entry {index}; history ends at {source.last}")
+        found = list(traced(source.history(index)))
+    if as_json:
+        screen.say_json([item._asdict() for item in found])
+    else:
+        rows = [
+            (it.index, it.time, "+".join(it.kinds), it.id or None, it.why, " ".join(it.on), it.author) for it in found
+        ]
+        columns = ("index", "time", "what", "record", "why", "on", "author")
+        screen.console().print(screen.table(columns, rows, numbers=("index",)))
 
 
 def export(

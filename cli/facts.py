@@ -8,7 +8,7 @@ import typer
 
 from . import screen
 from .failures import NEGATIVE
-from .options import DataOption, EndpointOption, JsonOption, TimeoutOption
+from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -231,6 +231,29 @@ def forget(
         screen.say_json({"forgotten": id})
     else:
         screen.say(f"forgotten {id}")
+
+
+def erase(
+    names: Names,
+    reason: Annotated[str, typer.Option("--reason", help="Goes into the history, and stays there.")],
+    scope: ScopeOption = "global",
+    command: CommandOption = None,
+    key: KeyOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    timeout: TimeoutOption = TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget a record and destroy all that was said of it, on every node. Nothing brings it back."""
+    from .target import connected
+
+    id = record_id(names, scope)
+    with connected(data, endpoint, timeout, key=key) as memory:
+        done = memory.erase(id, reason=reason, command_id=command)
+    if as_json:
+        screen.say_json({"erased": id, "index": done.event.index})
+    else:
+        screen.say(f"erased {id} (index {done.event.index}); each node destroys what it has, moments from now")
 
 
 def record_id(names: Sequence[str], scope: str) -> str:

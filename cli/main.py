@@ -79,7 +79,7 @@ def application() -> typer.Typer:
         verbs.command(rich_help_panel="Clusters")(verb)
     verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)
     verbs.add_typer(_member(), name="member", rich_help_panel="Clusters")
-    said = (facts.remember, facts.correct, facts.withdraw, facts.forget)
+    said = (facts.remember, facts.correct, facts.withdraw, facts.forget, facts.erase)
     for verb in (*said, facts.get, facts.recall, facts.history):
         verbs.command(rich_help_panel="Memory")(verb)
     verbs.command(rich_help_panel="Memory")(watching.watch)
@@ -104,7 +104,7 @@ def _audit() -> typer.Typer:
         no_args_is_help=True,
         help="Check histories, compare states, look into an entry, fold it all again, take it along.",
     )
-    for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.export):
+    for verb in (audit.verify, audit.compare, audit.replay, audit.show, audit.trace, audit.export):
         verbs.command()(verb)
     return verbs
 

@@ -200,6 +200,14 @@ class BlockingTrustCalls(ABC):
             lambda memory, command, left: memory.undo(id, event, reason=reason, command_id=command, timeout_s=left),
         )
 
+    def erase(self, id: str, *, reason: str, command_id: str | None = None, timeout_s: float | None = None) -> Done:
+        """See `TrustCalls.erase`."""
+        return self._change(
+            command_id,
+            timeout_s,
+            lambda memory, command, left: memory.erase(id, reason=reason, command_id=command, timeout_s=left),
+        )
+
     def attest(
         self, id: str, receipt: GateReceipt | Evidence, *, command_id: str | None = None, timeout_s: float | None = None
     ) -> MemoryRecord:

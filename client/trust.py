@@ -250,6 +250,17 @@ class TrustCalls(ABC):
         body = trust_commands.UndoBody(record_id(id), (event.epoch, event.index, event.place), reason)
         return answers.written_or_gone(await self._commanded(trust_commands.UNDO, body, command_id, timeout_s))
 
+    async def erase(
+        self, id: str, *, reason: str, command_id: str | None = None, timeout_s: float | None = None
+    ) -> Done:
+        """Forget a record, and destroy all that was ever said under its id: in rows, log and index, on every node.
+
+        Takes the right `admin` in its scope. Each node destroys what it has once it has folded this, moments after the
+        answer; a node that is down does when it is back. It cannot be undone. What was forgotten before can be erased.
+        """
+        body = trust_commands.EraseBody(record_id(id), reason)
+        return await self._done(trust_commands.ERASE, body, command_id, timeout_s)
+
     async def attest(
         self,
         id: str,

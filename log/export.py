@@ -138,7 +138,7 @@ class Export:
 
 def _entry_fields(entry: Entry) -> Canonical:
     head: list[Canonical] = [entry.index, entry.epoch, entry.prev_hash, entry.time_us]
-    bodies = [entry.erased_by or None if body is None else body for body in entry.bodies]
+    bodies: list[Canonical] = [entry.erased_by or None if body is None else body for body in entry.bodies]
     return [*head, entry.envelope, entry.signature, entry.events, bodies, entry.hash]
 
 

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgpack
 
-from .canonical import pack
+from .canonical import Canonical, pack
 from .entry import GENESIS_HASH, Entry, Position
 from .seal import Seal
 from .value import value
@@ -223,7 +223,7 @@ def identity_of(row: Row) -> tuple[str, str, str]:
     return (cluster_id, cluster, node)
 
 
-def _with_erasures(entry: Entry) -> list[bytes | int]:
+def _with_erasures(entry: Entry) -> list[Canonical]:
     """The bodies, with the number of the entry that erased it in the place of one that is gone."""
     return [entry.erased_by if body is None else body for body in entry.bodies]
 

@@ -147,6 +147,11 @@ def erased_by(item: Sequence[Any]) -> list[bytes]:
     return [id for event in item[1:] if event[0] == events.ERASED for id in (event[1], *event[3:])]
 
 
+def scope_erased(item: Sequence[Any], id: bytes) -> bytes:
+    """The digest of the scope in which the item erases that record; empty where it does not."""
+    return next((event[2] for event in item[1:] if event[:2] == [events.ERASED, id]), b"")
+
+
 def _joined(effect: Effect, code: str, gone: bool) -> Effect:
     kinds = effect.kinds if code in effect.kinds else (*effect.kinds, code)
     return Effect(effect.id, kinds, effect.gone or gone)

@@ -26,6 +26,7 @@ from .admission import Bounds
 from .chronicle import Chronicle
 from .decider import Proposal
 from .driver import Driver, Handlers
+from .erasing import Eraser
 from .feed import Feed, FeedPort
 from .folding import FoldPort, FoldSchedule
 from .identity import DataDirectory
@@ -105,13 +106,15 @@ class Engine:
         reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, self._on_bad_rows)
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
-        feed_port = FeedPort(identity.cluster_id, self.age_us, clock.wall_us)
+        feed_port = FeedPort(identity.cluster_id, self.age_us, clock.wall_us, self._digests)
         self.feed = Feed(opened.store, self._readers, self._access, metrics, feed_port)
         self._writer = self._new_writer(opened, Identity(identity.cluster_id, identity.cluster, self._me))
         self._applier = Applier(
             opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.damaged, port.fatal),
             metrics.apply_seconds.observe, clock,
         )  # fmt: skip
+        self._eraser = Eraser(opened.store, opened.projection, self._readers, self._on_applier, metrics)
+        self._projection = opened.projection
         self._schedule = FoldSchedule(self._fold_port())
         self.driver = Driver(self.replica, clock, self._handlers(), port.fatal, self._schedule.look)
         self.rounds.driver = self.reads.driver = self.driver
@@ -188,6 +191,7 @@ class Engine:
         applied = self.replica.kernel.position_of(self.replica.kernel.applied_index)
         self.reads.on_applied(applied or Position(0, 0))
         self.feed.on_applied(self.replica.kernel.applied_index)
+        self._eraser.look()
         self.driver.step(m.Tick())
         self.upkeep.start()
 
@@ -204,6 +208,7 @@ class Engine:
         self.membership.lose()
         self.reads.close(reason)
         self.feed.close()
+        self._eraser.stop()
 
     def stop(self, wait_s: float) -> bool:
         """End all threads, the writer after all that waits is written; whether the files are free now. Blocks.
@@ -343,6 +348,7 @@ class Engine:
         self.reads.on_applied(Position(epoch, index))
         self.feed.on_applied(index)
         self.rounds.on_applied(index)
+        self._eraser.look()
 
     def _on_read_log(self, read: m.ReadLog) -> None:
         future = self._readers.call(lambda: self._store.read(read.first, read.max_bytes))
@@ -394,9 +400,18 @@ class Engine:
             return None
         return Context(DigestKey(secret), OperatorRights(), epoch, verify, self._runner_key())
 
+    @property
+    def lacks_texts(self) -> bool:
+        """Whether texts are missing here that only an entry which is not folded yet takes away."""
+        return self._projection.whole_after > self.replica.kernel.applied_index
+
     def age_us(self) -> int | None:
         """How old the state folded here may be; None when that is not known."""
         return 0 if self.rounds.serves else self._freshness.age_us(self._clock.elapsed_us())
+
+    def _digests(self) -> DigestKey | None:
+        secret = self._directory.digest_secret
+        return None if secret is None else DigestKey(secret)
 
     def _voter_matches(self) -> dict[str, int]:
         status = self.replica.status()

@@ -17,16 +17,18 @@ import msgpack
 from ..log.entry import Entry
 from ..log.store import LogStore
 from ..log.value import value
-from ..memory.changes import KINDS, QUIET, Cursor, Effect, effects_of
-from ..memory.context import READ
+from ..memory.changes import KINDS, QUIET, Cursor, Effect, effects_of, scope_erased
+from ..memory.context import READ, Digester
 from ..memory.errors import Compacted, HistoryChanged, Invalid, Retry, TooLarge, Unavailable
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.principals import Reach
 from ..memory.record import Version
+from ..memory.sources import scope_digest
 from ..projection.errors import ProjectionError
 from ..projection.reader import Reader
 from .access import NOBODY, Access, Caller, is_all
 from .metrics import Metrics
+from .queries import require_whole
 from .reading import Readers
 from .rows import row_of
 
@@ -81,11 +83,12 @@ class ChangePage:
 
 @dataclass(frozen=True, slots=True)
 class FeedPort:
-    """What a feed is told by its node: the history's id, how old its state may be, and the wall clock."""
+    """What a feed is told by its node: the history's id, how old its state may be, the wall clock, the digest key."""
 
     history: str
     age_us: Callable[[], int | None]
     wall_us: Callable[[], int]
+    digests: Callable[[], Digester | None]
 
 
 class Feed:
@@ -182,7 +185,7 @@ class Feed:
             self._news = asyncio.Event()
 
     async def _page(self, request: WatchRequest, cursor: Cursor) -> ChangePage:
-        maker = _PageMaker(self._store, self._access, request, cursor)
+        maker = _PageMaker(self._store, self._access, self._port.digests(), request, cursor)
         try:
             cursor, told, applied = await self._readers.run(maker.made)
         except ProjectionError as error:
@@ -194,15 +197,19 @@ class Feed:
 class _PageMaker:
     """One page, made in one snapshot of the projection."""
 
-    def __init__(self, store: LogStore, access: Access, request: WatchRequest, after: Cursor) -> None:
+    def __init__(
+        self, store: LogStore, access: Access, digests: Digester | None, request: WatchRequest, after: Cursor
+    ) -> None:
         self._store = store
         self._access = access
+        self._digests = digests
         self._request = request
         self._after = after
 
     def made(self, reader: Reader) -> tuple[Cursor, tuple[Change, ...], int]:
         """The cursor behind the page, its changes, and how far the state that it was made from is folded."""
         with reader.snapshot():
+            require_whole(reader)
             seen = self._access.reach(reader, self._request.caller, READ).asked(self._request.scopes)
             applied = reader.applied.index
             entries = self._entries(applied)
@@ -238,7 +245,7 @@ class _PageMaker:
                             cursor, entry.epoch, effect.kinds, effect.id, "", b"", effect.gone,
                             b"" if on_behalf else author, entry.time_us, head[0],
                         )  # fmt: skip
-                        yield from self._told(reader, seen, change)
+                        yield from self._told(reader, seen, change, scope_erased(item, change.id))
 
     def _is_wanted(self, effect: Effect) -> bool:
         kinds, ids = self._request.kinds, self._request.ids
@@ -246,17 +253,29 @@ class _PageMaker:
             return False
         return any(kind not in QUIET for kind in effect.kinds) if kinds is None else not kinds.isdisjoint(effect.kinds)
 
-    def _told(self, reader: Reader, seen: Reach, change: Change) -> Iterator[Change]:
-        """The change with its record, where this consumer may be told of it."""
+    def _told(self, reader: Reader, seen: Reach, change: Change, erased: bytes) -> Iterator[Change]:
+        """The change with its record, where this consumer may be told of it.
+
+        What was erased has no scope any more: of that, and of what it was before, those hear who may read everything;
+        others of the erasure alone, where its digest (`erased`) is that of a scope that they may read.
+        """
         at = Version(change.epoch, change.cursor.index, change.cursor.place)
         record = None
         if change.id:
             record = reader.ended_at(change.id, at) if change.gone else reader.held_from(change.id, at)
-        if record is None:
-            if is_all(seen):
-                yield change
+        if record is None or record.is_erased:
+            scope = self._scope_of(reader, seen, erased)
+            if scope or is_all(seen):
+                yield replace(change, scope=scope)
         elif seen.includes(record.scope):
             yield replace(change, scope=record.scope, row=b"" if change.gone else row_of(record))
+
+    def _scope_of(self, reader: Reader, seen: Reach, digest: bytes) -> str:
+        """The scope of that digest, if it may be read; empty otherwise."""
+        if not digest or self._digests is None:
+            return ""
+        names = (name for name in reader.scope_names() if seen.includes(name))
+        return next((name for name in names if scope_digest(self._digests, name) == digest), "")
 
 
 def check(request: WatchRequest) -> None:

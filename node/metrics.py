@@ -36,6 +36,10 @@ class Metrics:
         self.watch_lag = Gauge(
             "veridical_watch_lag_entries", "How far the slowest consumer is behind the fold.", registry=self.registry
         )
+        self.erasures = self._counter("erasures", "Records of which nothing is left in any file of this node.")
+        self.is_erasing = Gauge(
+            "veridical_is_erasing", "1 while something erased may be left in a file.", registry=self.registry
+        )
         self.watched_changes = self._counter("watched_changes", "Changes told to consumers of the feed.")
         self.reads = Counter("veridical_read", "Reads, by mode and result.", ["mode", "result"], registry=self.registry)
         self.append_seconds = self._histogram("append_seconds", "From proposal to commit of a round.")

@@ -31,7 +31,7 @@ from ..log.entry import Position
 from ..memory import rules
 from ..memory.context import ADMIN, READ, REVIEW, WRITE
 from ..memory.digest import combined
-from ..memory.errors import Refused
+from ..memory.errors import Refused, Unavailable
 from ..memory.lattice import lattice_of
 from ..memory.principals import Reach, granted_scopes
 from ..projection.answers import ANYTHING, Filters, Found, HistoryPage, KnownPage, ReadPoint
@@ -59,10 +59,12 @@ class StateDigest(NamedTuple):
 def answer(reader: Reader, request: ReadRequest, wall_us: int, access: Access) -> Answered:
     """Ask `reader`, all in one state, for what the caller may see in that state.
 
-    Raises `Invalid`, `TypeError` or `ValueError` for wrong arguments, `Refused` for what is not granted.
+    Raises `Invalid`, `TypeError` or `ValueError` for wrong arguments, `Refused` for what is not granted, `Unavailable`
+    for a state that is not whole.
     """
     verb = request.verb
     with reader.snapshot():
+        require_whole(reader)
         if verb is Verb.PRINCIPALS:
             return _principals(reader, wall_us, access.own_key(reader, request.caller), **request.args)
         right = RIGHTS.get(verb, READ)
@@ -70,6 +72,13 @@ def answer(reader: Reader, request: ReadRequest, wall_us: int, access: Access) -
         if verb in ABOUT_ALL:
             require_all(seen, right)
         return _ANSWERS[verb](reader, wall_us, seen, **request.args)
+
+
+def require_whole(reader: Reader) -> None:
+    """Raises `Unavailable` for a state in which texts are missing that only a later entry erases."""
+    whole_after = reader.standing().whole_after
+    if whole_after > reader.applied.index:
+        raise Unavailable(f"texts are missing here until entry {whole_after}, which erased them, is applied")
 
 
 def _get(reader: Reader, wall_us: int, seen: Reach, **args: Any) -> Answered:

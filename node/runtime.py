@@ -818,6 +818,8 @@ class Node:
             return OUTSIDE
         if self._role.leader is None:
             return "no leader is known"
+        if self._engine.lacks_texts:
+            return "behind an erasure"
         age_us = self._engine.age_us()
         if age_us is None or age_us > READY_AGE_LIMIT_US:
             return "behind the leader"

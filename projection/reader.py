@@ -261,6 +261,10 @@ class Reader(StoredState):
         begun = self._past_begun_by(id, at)
         return begun.record if begun is not None and begun.until[1:] == at[1:] else None
 
+    def scope_names(self) -> list[str]:
+        """Every scope that ever held a record, also those that hold none any more."""
+        return [name for (name,) in self._connection.execute(schema.GET_SCOPE_NAMES)]
+
     def mentions(self, id: bytes, before: int) -> list[tuple[int, int]]:
         """Index and place of each command before entry `before` that may say something of that record, oldest first."""
         rows = self._connection.execute(schema.GET_MENTIONS, (mark_of(id), mention_number(before, 0))).fetchall()

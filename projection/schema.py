@@ -345,6 +345,7 @@ GET_SCOPES_WITHIN: Final = _text(
         scope.c.name >= bindparam("first"), scope.c.name < bindparam("end"), scope.c.records > literal_column("0")
     )
 )
+GET_SCOPE_NAMES: Final = _text(select(scope.c.name).order_by(scope.c.name))
 GET_SCOPES: Final = _text(select(scope).where(scope.c.records > literal_column("0")).order_by(scope.c.name))
 
 PUT_REJECTION: Final = _put(rejection)

@@ -365,6 +365,41 @@ class ContractOfMemory:
         taken = unguarded.write(fact("the moon", "cheese", derived_from=[episode.id]))
         assert unguarded.reject(taken.id).trust == Trust.REJECTED
 
+    def test_an_erased_record_is_gone_for_good(self, unguarded: BlockingMemory) -> None:
+        """From every read, with what it was before; who said it may not say it again, and no event brings it back."""
+        written = unguarded.write(fact("erasable", "a first secret"))
+        unguarded.write(fact("erasable", "a second secret"))
+        with pytest.raises(Invalid):
+            unguarded.erase(written.id, reason=" ")
+        assert [hit.id for hit in unguarded.recall("erasable", scope=HERE)] == [written.id]
+        done = unguarded.erase(written.id, reason="asked to")
+        assert (done.outcome, unguarded.get(written.id)) == ("erased", None)
+        assert {item.text for item in unguarded.history(written.id)} == {""}
+        assert unguarded.recall("erasable", scope=HERE) == []
+        event = done.event
+        for call in (
+            lambda: unguarded.write(fact("erasable", "a second secret")),
+            lambda: unguarded.undo(written.id, event, reason="please"),
+        ):
+            with pytest.raises(Refused):
+                call()
+        told = unguarded.watch(BEGINNING, ids=[written.id], follow=False)
+        assert [(change.kind, change.record) for change in told] == [
+            ("asserted", None),
+            ("superseded", None),
+            ("erased", None),
+        ]
+        assert unguarded.write(fact("erasable", "another", source="doc:2")).text == "another"
+
+    def test_what_was_forgotten_can_be_erased(self, unguarded: BlockingMemory) -> None:
+        """Its history is emptied too; what was never held cannot be."""
+        written = unguarded.write(fact("forgotten", "a secret"))
+        unguarded.forget(written.id)
+        assert {item.text for item in unguarded.history(written.id)} == {"a secret"}
+        assert unguarded.erase(written.id, reason="asked to").outcome == "erased"
+        assert {item.text for item in unguarded.history(written.id)} == {""}
+        refuses(unguarded, rules.UNKNOWN_RECORD, lambda: unguarded.erase("0" * 32, reason="asked to"))
+
     # --- receipts -----------------------------------------------------------------------------------------------------
 
     def test_the_stores_own_runner_attests(self, unguarded: BlockingMemory, runner: Runner) -> None:
@@ -582,6 +617,19 @@ class ContractOfMemory:
         refuses(guarded.admin, rules.KNOWN_KEY, lambda: guarded.admin.enroll(ALICE))
         refuses(guarded.admin, rules.STRANGER, lambda: guarded.admin.grant(other, "*", "read"))
         assert guarded.admin.enroll(other).outcome == "enrolled"
+
+    def test_only_administrators_erase(self, guarded: Guarded) -> None:
+        """Who may write may forget; and who reads there hears that it was erased, and nothing else of it."""
+        here, there = (guarded.alice.write(fact("erased", "a secret", scope=scope)) for scope in (HERE, ELSEWHERE))
+        refuses(guarded.alice, rules.NOT_GRANTED, lambda: guarded.alice.erase(here.id, reason="asked to"), here.id)
+        with guarded.bob.watch() as changes:
+            for record in (there, here):
+                assert guarded.admin.erase(record.id, reason="asked to").outcome == "erased"
+            change = next(changes)
+            while change.kind != "erased":
+                change = next(changes)
+        assert (change.kind, change.id, change.scope, change.record) == ("erased", here.id, HERE, None)
+        assert guarded.alice.get_many([here.id, there.id]) == [None, None]
 
     def test_a_revoked_key_says_nothing_more(self, guarded: Guarded) -> None:
         """A stranger's key neither; an enrolled one does."""
