@@ -149,7 +149,8 @@ def erased_by(item: Sequence[Any]) -> list[bytes]:
 
 def scope_erased(item: Sequence[Any], id: bytes) -> bytes:
     """The digest of the scope in which the item erases that record; empty where it does not."""
-    return next((event[2] for event in item[1:] if event[:2] == [events.ERASED, id]), b"")
+    of_erasures = (event for event in item[1:] if event[0] == events.ERASED)
+    return next((event[2] for event in of_erasures if id in (event[1], *event[3:])), b"")
 
 
 def _joined(effect: Effect, code: str, gone: bool) -> Effect:

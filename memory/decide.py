@@ -232,14 +232,37 @@ def _forget(case: Case[ForgetBody]) -> Event:
 
 
 def _erase(case: Case[EraseBody]) -> Event:
-    """Whatever was held there, now or before: also what was forgotten, and again what was refused since."""
-    record, last = case.state.record(case.body.id), case.state.last_past(case.body.id)
-    known = record or (last and last.record)
-    if not case.holds(ADMIN, EVERY_SCOPE if known is None else known.scope):
+    """Whatever was held there, now or before: also what was forgotten, and again what was refused since.
+
+    What was corrected into another record, or out of one, is erased with it: their histories share its text.
+    """
+    family = _family(case.state, case.body.id)
+    held = [id for id in family if case.state.record(id) is not None]
+    id = held[0] if held else case.body.id
+    known = [_last_known(case.state, one) for one in family]
+    scopes = [EVERY_SCOPE if record is None else record.scope for record in known]
+    if not all(case.holds(ADMIN, scope) for scope in scopes):
         return refused(rules.NOT_GRANTED, case.body.id)
-    if known is None:
+    if known[0] is None:
         return refused(rules.UNKNOWN_RECORD, case.body.id)
-    return [events.ERASED, case.body.id, scope_digest(case.context.digests, known.scope)]
+    if len(held) > 1:
+        return refused(rules.STILL_HELD, case.body.id)
+    others = [one for one in family if one != id]
+    return [events.ERASED, id, scope_digest(case.context.digests, scopes[0]), *others]
+
+
+def _family(state: State, id: bytes) -> list[bytes]:
+    """That id, first, and all that share text with it."""
+    found = [id]
+    for one in found:  # grows meanwhile
+        found += sorted(state.lineage(one).difference(found))
+    return found
+
+
+def _last_known(state: State, id: bytes) -> Record | None:
+    """What is held there, or was held last."""
+    record, last = state.record(id), state.last_past(id)
+    return record or (last.record if last else None)
 
 
 def _prune(case: Case[PruneBody]) -> Event:

@@ -24,6 +24,7 @@ NOT_GRANTED: Final = "not_granted"
 NOT_YOURS: Final = "not_yours"
 UNKNOWN_RECORD: Final = "unknown_record"
 CONTENT_ERASED: Final = "content_erased"
+STILL_HELD: Final = "still_held"
 STANDING_REJECTION: Final = "standing_rejection"
 FUTURE_TIME: Final = "future_time"
 PAST_EPOCH: Final = "past_epoch"
@@ -75,6 +76,7 @@ REASONS: Final = {
     NOT_GRANTED: "the author does not hold the right that this needs there, whether or not such a record is held",
     NOT_YOURS: "the record is verified and the author is none of the principals that support it",
     UNKNOWN_RECORD: "no record of that id is held",
+    STILL_HELD: "a correction joined this record with another one, and both are held; forget one of them first",
     CONTENT_ERASED: "what was held there was erased; nothing brings it back",
     STANDING_REJECTION: "the record is rejected; a rejection is not promoted away, corroborated or amended",
     FUTURE_TIME: "a time more than a minute ahead of the log needs the admin right",

@@ -90,6 +90,7 @@ class Fold:
         self._write_principals(connection)
         self._write_commands(connection)
         write_rows(connection, schema.PUT_MENTION, self._mentions.rows)
+        write_rows(connection, schema.PUT_LINEAGE, sorted(self._workspace.lineages))
         write_rows(connection, schema.PUT_ERASURE, self._mentions.erasures)
         write_rows(connection, schema.PUT_SCOPE, self._scopes.changed())
         self._write_buckets(connection)

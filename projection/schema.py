@@ -35,7 +35,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -173,6 +173,13 @@ mention = Table(
     "mention", metadata,
     Column("number", Integer, primary_key=True),
     Column("mark", Integer, nullable=False),
+)  # fmt: skip
+
+lineage = Table(
+    "lineage", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("other", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 erasure = Table(
@@ -393,6 +400,8 @@ PUT_MENTION: Final = _put(mention)
 GET_MENTIONS: Final = _text(
     select(mention.c.number).where(mention.c.mark == bindparam("mark"), mention.c.number < bindparam("before"))
 )
+PUT_LINEAGE: Final = _put(lineage)
+GET_LINEAGE: Final = _text(select(lineage.c.other).where(lineage.c.id == bindparam("id")))
 PUT_ERASURE: Final = _put(erasure)
 GET_ERASURES_LEFT: Final = _text(
     select(erasure.c.entry_index, erasure.c.id)

@@ -87,6 +87,10 @@ class StoredState:
         """See `State.derived`."""
         return tuple(id for (id,) in self._connection.execute(schema.GET_DERIVED, (source,)).fetchall())
 
+    def lineage(self, id: bytes) -> set[bytes]:
+        """See `State.lineage`."""
+        return {other for (other,) in self._connection.execute(schema.GET_LINEAGE, (id,)).fetchall()}
+
     def rested_upon(self, ids: Collection[bytes]) -> set[bytes]:
         """See `State.rested_upon`."""
         return {id for id in ids if self.derived(id)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from projection_world import ALICE, BOB, Folder, World, fact_id
 
 from veridical.memory import commands as c
@@ -93,6 +94,24 @@ def test_what_rested_on_it_alone_falls() -> None:
     assert world.memory.record(alone) is None
     last = world.memory.last_past(alone)
     assert last is not None and (last.ended_by, last.record.text) == ("forgotten", "so it is short")
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_what_a_correction_joined_is_erased_together(asked: int) -> None:
+    """A sentence and what took its place share their text, whichever of them is named."""
+    world = World()
+    old = world.write("the code is 7291", scope="team:x", author=ALICE)
+    [outcome] = world.say((c.CORRECT, c.CorrectBody((old,), "the code is 7291 indeed", reason="7291")), author=ALICE)
+    new = outcome.record_id
+    assert new != old and world.memory.record(old) is None
+    assert erase(world, (old, new)[asked]).code == "erased"
+    assert b"7291" not in everything(world.memory)
+    assert (world.memory.record(old), world.memory.record(new)) == (None, None)
+    history = world.bereft()
+    assert b"7291" not in b"".join(filter(None, (body for entry in history for body in entry.bodies)))
+    with Folder() as folder:
+        for entries in (world.entries, history):
+            assert folder(entries, 1).state.bucket_digests() == world.memory.buckets()
 
 
 def test_erasing_takes_the_right_admin_there() -> None:
