@@ -32,7 +32,7 @@
     withdrawn              id, cause, [id …], [[id, value, [speaker …]] …], [[id, value] …]: what rested on that record
                            alone is gone, present and contending rows that rested on it too rest on it no longer, and
                            contending rows that rested on it alone are gone; follows the event that took it away
-    erased                 id, digest of the scope, id …: the first is forgotten if it was held, and the text of all that
+    erased                 id, digest of the scope, id …: the first is forgotten if it was held, the text of all that
                            was ever held or waited under any of them is destroyed
     attested               id, receipt, key of the grader, whether it passed: verified if so, and else rejected
     fixed                  id, strength: of a failure; verified and pinned
