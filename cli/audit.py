@@ -233,7 +233,7 @@ def trace(
     from .sources import opened
     from .tracing import traced
 
-    with opened(_longest(path, data, endpoint)) as source:
+    with opened(longest(path, data, endpoint)) as source:
         if source.last is not None and index > source.last:
             raise Invalid("index", f"there is no entry {index}; history ends at {source.last}")
         found = list(traced(source.history(index)))
