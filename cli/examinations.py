@@ -47,6 +47,7 @@ def surroundings(report: Report) -> None:
         "known_backends": known_backends(),
         "cluster_data": str(default_data()),
     }
+    _examine_embedder(report)
     for ignored in ignored_backends():
         report.note("ignored backend", ignored)
     try:
@@ -56,6 +57,28 @@ def surroundings(report: Report) -> None:
         report.trouble(
             "principal", str(error), "put 64 hex digits there, or nothing; `veridical principal new` makes a seed"
         )
+
+
+def _examine_embedder(report: Report) -> None:
+    """Which embedder the environment names. It is made, and asked for nothing: a service is not called."""
+    import time
+
+    from ..embedding.choice import EMBEDDERS, chosen_name, embedder_named
+
+    name = chosen_name()
+    try:
+        embedder = embedder_named(name, time.sleep)
+    except (ValueError, OSError) as error:
+        report.fields["embedder"] = name
+        report.trouble(
+            "embedder", str(error), f"set VERIDICAL_EMBEDDER to one of {', '.join(EMBEDDERS)}, with its settings"
+        )
+        return
+    if embedder is None:
+        report.fields["embedder"] = f"{name}: matches words"
+    else:
+        matches = "meaning" if embedder.is_semantic else "surface, not meaning"
+        report.fields["embedder"] = f"{embedder.name}, {embedder.width} wide: matches {matches}"
 
 
 def chosen_by(given: str | None) -> str:

@@ -21,7 +21,7 @@ ADMIN = Principal(b"a" * 32)
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The store that the environment names; nothing else is set."""
-    for name in ("MEMORY_BACKEND", "ENDPOINTS", "PRINCIPAL_SEED"):
+    for name in ("MEMORY_BACKEND", "ENDPOINTS", "PRINCIPAL_SEED", "EMBEDDER"):
         monkeypatch.delenv(f"VERIDICAL_{name}", raising=False)
     path = tmp_path / "a brain" / "brain.db"
     monkeypatch.setenv("VERIDICAL_MEMORY_STORE", str(path))
@@ -56,7 +56,8 @@ def troubles(report: Any) -> dict[str, str]:
 
 def test_a_whole_store_is_well(filled: Path) -> None:
     """Where it lies, what was verified, and what it answers; nothing is changed by looking."""
-    before = [(record.id, record.text) for record in LocalMemory(filled).all()]
+    with LocalMemory(filled) as memory:
+        before = [(record.id, record.text) for record in memory.all()]
     code, report = run("doctor")
     assert (code, report["good"], report["store"]) == (0, True, str(filled))
     assert (report["backend"], report["chosen_by"], report["known_backends"]) == (
@@ -122,7 +123,8 @@ def test_a_reindexed_memory_answers_the_same(filled: Path) -> None:
     filled.with_name("brain.db.projection").unlink()
     code, (done,) = run("reindex", str(filled))
     assert (code, done["before"]) == (0, "missing")
-    assert done["records"] == len(list(LocalMemory(filled).all()))
+    with LocalMemory(filled) as memory:
+        assert done["records"] == len(list(memory.all()))
     assert answers_of(filled) == answers
 
 
@@ -184,6 +186,17 @@ def test_wrong_settings_are_trouble(monkeypatch: pytest.MonkeyPatch, setting: st
     code, report = run("doctor")
     assert code == NEGATIVE
     assert troubles(report)[what]
+
+
+@pytest.mark.parametrize(("name", "told"), [("", "words"), ("hash", "surface, not meaning"), ("local", "meaning")])
+def test_the_embedder_is_told(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:
+    """Which one, and what it matches; an unknown one is trouble."""
+    monkeypatch.setenv("VERIDICAL_EMBEDDER", name)
+    code, report = run("doctor")
+    assert (code, report["embedder"].rpartition("matches ")[2]) == (0, told)
+    monkeypatch.setenv("VERIDICAL_EMBEDDER", "no-such-embedder")
+    code, report = run("doctor")
+    assert (code, list(troubles(report))) == (NEGATIVE, ["embedder"])
 
 
 def test_a_cluster_that_does_not_answer_is_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
