@@ -174,17 +174,22 @@ def _examined(
     from concurrent.futures import ThreadPoolExecutor
 
     from ..log.verify import verify as verify_history
+    from .gaps import Gaps
 
+    gaps = Gaps()
     with ThreadPoolExecutor(VERIFIER_THREADS) as executor, screen.progress("entries", quiet) as bar:
         task = bar.add_task(f"verifying {name}", total=None)
         result = verify_history(
-            history,
+            gaps.noted(history),
             header.cluster_id,
             header.cluster,
             executor=executor,
             progress=lambda index: bar.update(task, completed=index),
+            may_lack=lambda _index, _place: True,  # whether an entry erased it is known at the end
         )
-    what = result.what
+    what, bad_index = result.what, result.bad_index
+    if not what and (gap := gaps.unexplained()) is not None:
+        bad_index, what = gap
     if not what and not result.last.index:
         what = "it holds no entry"
     if not what and result.unsealed:
@@ -193,7 +198,7 @@ def _examined(
     created = _time(header.created_us) if header.created_us else ""
     found = Backup(
         name, header.cluster, header.cluster_id, created, header.key_name, result.last.index,
-        result.last.hash.hex(), result.seals, members, not what, result.bad_index, what,
+        result.last.hash.hex(), result.seals, members, not what, bad_index, what,
     )  # fmt: skip
     return found, result
 
