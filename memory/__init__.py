@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from ..stores import known_backends, load_backend
     from ..trust.budget import BudgetedRecall, recall_budgeted
     from ..trust.chat import OpenAIChat
+    from ..trust.consolidation import consolidate_failures, induce_hierarchy, librarian_pass
     from ..trust.conversation import ConversationReport, remember_conversation
     from ..trust.design import DesignRule
     from ..trust.facts import Extraction, extract_facts
     from ..trust.failures import FailureLedger, Regression, regression_report
     from ..trust.promotion import EvalCase, HeldOutCorpus, Promotion, PromotionGate
+    from ..trust.revision import propagate_revision, revise_with_counterexample
     from .changes import Cursor
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
@@ -60,19 +62,24 @@ __all__ = [
     "ReviewItem",
     "ScopeLattice",
     "Trust",
+    "consolidate_failures",
     "correction_chain",
     "extract_facts",
     "graduate",
     "import_belief",
+    "induce_hierarchy",
     "is_reserved_key",
     "known_backends",
     "lattice_recall",
+    "librarian_pass",
     "load_backend",
     "make_id",
     "make_key",
+    "propagate_revision",
     "recall_budgeted",
     "regression_report",
     "remember_conversation",
+    "revise_with_counterexample",
 ]  # fmt: skip
 
 _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
@@ -101,16 +108,21 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "ReplicatedMemory": "veridical.embedded",
     "ReviewItem": "veridical.memory.reviewing",
     "ScopeLattice": "veridical.memory.lattice",
+    "consolidate_failures": "veridical.trust.consolidation",
     "extract_facts": "veridical.trust.facts",
     "graduate": "veridical.client.sharing",
     "import_belief": "veridical.client.sharing",
+    "induce_hierarchy": "veridical.trust.consolidation",
     "is_reserved_key": "veridical.memory.keys",
     "known_backends": "veridical.stores",
     "lattice_recall": "veridical.client.sharing",
+    "librarian_pass": "veridical.trust.consolidation",
     "load_backend": "veridical.stores",
+    "propagate_revision": "veridical.trust.revision",
     "recall_budgeted": "veridical.trust.budget",
     "regression_report": "veridical.trust.failures",
     "remember_conversation": "veridical.trust.conversation",
+    "revise_with_counterexample": "veridical.trust.revision",
 }
 
 

@@ -1,4 +1,4 @@
-"""Design rules: when a condition holds, an action prevents a kind of failure; and how that stands in a record."""
+"""Design rules (when a condition holds, an action prevents a kind of failure), schemas over them, and their records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from ..memory.limits import DERIVED_FROM_LIMIT
 from ..memory.view import MemoryKind, MemoryRecord
 
 DESIGN_RULE: Final = "design_rule"
+SCHEMA: Final = "schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,24 @@ def rule_of(record: MemoryRecord) -> DesignRule:
         field("covers_kind", record.subject),
         tuple(one for one in listed if isinstance(one, str)),
     )
+
+
+def schema_record(theme: str, text: str, order: int, members: Sequence[MemoryRecord], scope: str) -> MemoryRecord:
+    """A schema to be written, resting on its members."""
+    ids = [member.id for member in members]
+    return MemoryRecord(
+        kind=MemoryKind.SCHEMA,
+        subject=theme,
+        predicate=SCHEMA,
+        text=text,
+        scope=scope,
+        detail={"order": order, "theme": theme, "members": ids},
+        derived_from=ids[:DERIVED_FROM_LIMIT],
+    )
+
+
+def strings_of(record: MemoryRecord, field: str) -> list[str]:
+    """The texts in a list in the detail of a record, whatever else stands there."""
+    value = record.detail.get(field)
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, str)]
