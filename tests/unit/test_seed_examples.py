@@ -1,14 +1,14 @@
 """The examples of the document that this product follows, run as they stand there with only the package name changed.
 
 Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
-writes, fact-bound attestation, conversations and budgeted recall, the failure ledger and its
-regression guard, the promotion gate, the replicated pair and its reconciler.
+writes, fact-bound attestation, conversations and budgeted recall, the failure ledger and its regression guard,
+consolidation and revision, the promotion gate, the replicated pair and its reconciler, the memory demo
+(`test_demo_memory.py`).
 
 Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
 chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
-and mTLS, `consolidate_failures`, `induce_hierarchy`, `librarian_pass`, `revise_with_counterexample` and
-`propagate_revision`, the MCP host, `cert_sha256`, and both demos. Where
-an example speaks to a server about something that is there, its calls are made here on a memory of this process.
+and mTLS, the MCP host, `cert_sha256`, and the demo of a shared brain. Where an example speaks to a server about
+something that is there, its calls are made here on a memory of this process.
 """
 
 from __future__ import annotations
@@ -33,13 +33,18 @@ from veridical.memory import (
     ReplicatedMemory,
     ScopeLattice,
     Trust,
+    consolidate_failures,
     correction_chain,
     graduate,
+    induce_hierarchy,
     lattice_recall,
+    librarian_pass,
     make_id,
+    propagate_revision,
     recall_budgeted,
     regression_report,
     remember_conversation,
+    revise_with_counterexample,
 )
 from veridical.memory.view import make_key
 from veridical.verdict import Finding, Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
@@ -202,6 +207,33 @@ def test_the_failure_ledger(mem: LocalMemory) -> None:
     gate = regression_report(hits)
     print(gate.verdict, gate.summary)
     assert (gate.verdict, gate.summary) == (Verdict.FAIL, "1 fixed failure came back: overflow")
+
+
+def test_consolidation_and_revision(mem: LocalMemory) -> None:
+    """Rules, levels, a pass of the librarian; then a rule is weakened and split, and what is above it follows."""
+    found = [
+        Finding(kind=f"layout.{kind}", message=f"the {what} {kind}s")
+        for kind in ("overflow", "clip")
+        for what in ("card", "menu")
+    ]
+    fail_report = Report(grader="vision", verdict=Verdict.FAIL, findings=tuple(found))
+    FailureLedger(mem, scope="repo:app").record(fail_report)
+
+    rules = consolidate_failures(mem, scope="repo:app", min_cluster=2)
+    levels = induce_hierarchy(mem, scope="repo:app", min_size=2)
+    report = librarian_pass(mem, scope="repo:app", children=["repo:a", "repo:b"])
+    print(report.summary())
+    assert {record.trust for record in (*rules, *levels)} == {Trust.CANDIDATE}
+    assert (len(rules), len(levels)) == (2, 1)
+    assert report.summary() == "librarian[repo:app]: +0 rules, +0 schemas, +0 graduated, -0 pruned"
+
+    rule = rules[0]
+    for counterexample, action in (("a printed card", "weakened"), ("a map", "split")):
+        rev = revise_with_counterexample(mem, rule, counterexample, split_after=2)
+        assert rev.action == action
+    assert rev.narrowed is not None and rev.exception is not None
+    assert [schema.id for schema in rev.schemas] == [levels[0].id]
+    assert propagate_revision(mem, rev.rule_id) == []
 
 
 def test_the_promotion_gate(mem: LocalMemory) -> None:
