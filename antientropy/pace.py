@@ -8,6 +8,9 @@ SECOND_US: Final = 1_000_000
 CORE_SHARE_LIMIT: Final = 0.01
 """Whatever the rate says, a pass works at most this part of the time."""
 
+SNAPSHOT_SHARE_LIMIT: Final = 0.1
+"""The same while a snapshot is held, which the writer may take away when it is held for too long."""
+
 ROWS_A_STEP_MIN: Final = 8
 """A step over nothing costs something too: it counts as so many rows."""
 
@@ -24,3 +27,7 @@ class Pace:
             return 0
         due_us = max(rows, ROWS_A_STEP_MIN) * SECOND_US // self.rows_per_s
         return max(due_us, int(took_us / CORE_SHARE_LIMIT)) - took_us
+
+    def pause_in_snapshot_us(self, took_us: int) -> int:
+        """How long to rest after that much work of a step that goes on in the same snapshot."""
+        return int(took_us / SNAPSHOT_SHARE_LIMIT) - took_us if self.rows_per_s else 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..antientropy.digests import Snapshot, Verdicts, differing
 from ..antientropy.pace import Pace
@@ -28,7 +28,7 @@ from .members import Members
 from .ports import CompareRequest, Transport
 from .proofs import Proofs
 from .settings import Upkeep as UpkeepSettings
-from .storage import Applier
+from .storage import Applier, post
 from .system import Clock
 
 SECOND_US: Final = 1_000_000
@@ -38,9 +38,6 @@ COMPARE_PAUSE_S: Final = 0.1
 SNAPSHOT_ATTEMPTS: Final = 3
 LOG_STRETCH_ENTRIES: Final = 128
 FIRST_PASS_AFTER_S: Final = 10.0
-THREADS: Final = 2
-"""One looks, the other folds again; a pass that an operator asked for shares them."""
-
 Result = TypeVar("Result")
 
 
@@ -53,6 +50,14 @@ class UpkeepPort:
     log_damaged: Callable[[str], None]
     step_aside: Callable[[], None]
     fatal: Callable[[str], None]
+
+
+class Step(NamedTuple):
+    """A look at some part: how many rows it read, what was wrong, and how long it rested meanwhile."""
+
+    rows: int
+    findings: list[str]
+    rested_us: int = 0
 
 
 class _Halted(Exception):
@@ -86,7 +91,7 @@ class Upkeep:
         self._clock = clock
         self._port = port
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="upkeep")
+        self._threads: set[threading.Thread] = set()
         self._halt = threading.Event()
         self._verdicts = Verdicts()
         self._comparing = asyncio.Lock()
@@ -112,7 +117,8 @@ class Upkeep:
     def stop(self) -> None:
         """End the threads, what they are at given up. Blocks; not to be called on the loop."""
         self._halt.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for thread in tuple(self._threads):
+            thread.join()
 
     # --- what others ask ---
 
@@ -210,7 +216,8 @@ class Upkeep:
                 self._chronicle.remarked(f"the log cannot be folded again: {error}")
                 raise Unavailable(str(error)) from error
             except asyncio.CancelledError:
-                if self._halt.is_set():
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
                     raise
                 raise Unavailable("the node ends") from None
             finally:
@@ -221,8 +228,7 @@ class Upkeep:
         try:
             buckets = await self._applier.call(lambda: self._settle(again, wrong))
         finally:
-            with suppress(RuntimeError):  # the threads are ended: the next start removes the file
-                await self._on_thread(again.discard)
+            again.discard()
         if buckets is None:
             return False
         self._verdicts = Verdicts()
@@ -264,7 +270,7 @@ class Upkeep:
     async def _scrub_for_ever(self) -> None:
         pace = Pace(self._settings.scrub_rows_per_s)
         await asyncio.sleep(FIRST_PASS_AFTER_S)
-        while True:
+        while not self._halt.is_set():
             with suppress(Unavailable):
                 await self._scrub(pace)
 
@@ -283,24 +289,27 @@ class Upkeep:
         self._begin_pass()
         findings: list[str] = []
         for number in range(PARTS):
-            looked = await self._step(pace, lambda number=number: _bucket(scrubber, number))
-            findings += looked
+            findings += await self._step(pace, lambda number=number: _bucket(scrubber, number))
         findings += await self._step(pace, lambda: self._whole(scrubber, pace))
         if findings:
             self._chronicle.found("projection", tuple(findings))
             await self._fold_again(findings[0], wrong=True)
 
-    def _whole(self, scrubber: Scrubber, pace: Pace) -> tuple[int, list[str]]:
-        began_us = self._clock.elapsed_us()
+    def _whole(self, scrubber: Scrubber, pace: Pace) -> Step:
+        began_us, rested_us = self._clock.elapsed_us(), 0
 
-        def rest(rows: int) -> None:
-            nonlocal began_us
-            self._rest_us(pace.pause_us(rows, self._clock.elapsed_us() - began_us))
+        def rest(_rows: int) -> None:
+            nonlocal began_us, rested_us
+            pause_us = pace.pause_in_snapshot_us(self._clock.elapsed_us() - began_us)
+            self._rest_us(pause_us)
+            rested_us += pause_us
             began_us = self._clock.elapsed_us()
 
-        with suppress(SnapshotRevoked):
-            return 0, [f"{finding.where}: {finding.what}" for finding in scrubber.look_at_whole(rest)]
-        return 0, []
+        try:
+            findings = [f"{finding.where}: {finding.what}" for finding in scrubber.look_at_whole(rest)]
+        except SnapshotRevoked:  # too much was written meanwhile: the next pass looks again
+            findings = []
+        return Step(0, findings, rested_us)
 
     async def _scrub_log(self, pace: Pace) -> None:
         first = 1
@@ -311,7 +320,7 @@ class Upkeep:
         await self._require_sound(pace, self._store.check_file)
 
     async def _require_sound(self, pace: Pace, check: Callable[[], Sequence[LogDamaged]]) -> None:
-        damages = await self._step(pace, lambda: (LOG_STRETCH_ENTRIES, [str(damage) for damage in check()]))
+        damages = await self._step(pace, lambda: Step(LOG_STRETCH_ENTRIES, [str(damage) for damage in check()]))
         if damages:
             self._chronicle.found("log", tuple(damages))
             self._port.log_damaged("; ".join(damages[:3]))
@@ -324,21 +333,36 @@ class Upkeep:
         old = self._chronicle.scrub
         self._chronicle.scrub = replace(old, done=0, total=PARTS + 1 + stretches + 1, rows=0)
 
-    async def _step(self, pace: Pace, look: Callable[[], tuple[int, list[str]]]) -> list[str]:
+    async def _step(self, pace: Pace, look: Callable[[], Step]) -> list[str]:
         """One look on a thread, then the rest that the pace asks for. Returns what was wrong."""
         began_us = self._clock.elapsed_us()
-        rows, findings = await self._on_thread(look)
+        step = await self._on_thread(look)
         scrub: ScrubStanding = self._chronicle.scrub
         done = min(scrub.done + 1, scrub.total)
-        self._chronicle.scrub = replace(scrub, done=done, rows=scrub.rows + rows)
-        await asyncio.sleep(pace.pause_us(rows, self._clock.elapsed_us() - began_us) / SECOND_US)
-        return findings
+        self._chronicle.scrub = replace(scrub, done=done, rows=scrub.rows + step.rows)
+        busy_us = self._clock.elapsed_us() - began_us - step.rested_us
+        await asyncio.sleep(pace.pause_us(step.rows, busy_us) / SECOND_US)
+        return step.findings
 
     async def _on_thread(self, work: Callable[[], Result]) -> Result:
+        """Do `work` on a thread of its own, which an interpreter that exits does not wait for."""
         if self._halt.is_set():
             raise Unavailable("the node ends")
+        future: asyncio.Future[Result] = self._loop.create_future()
+
+        def carry_out() -> None:
+            try:
+                done = partial(_succeed, future, work())
+            except Exception as error:  # noqa: BLE001 (it is raised where the result is awaited)
+                done = partial(_fail, future, error)
+            post(self._loop, done)
+            self._threads.discard(thread)
+
+        thread = threading.Thread(target=carry_out, name="upkeep", daemon=True)
+        self._threads.add(thread)
+        thread.start()
         try:
-            return await self._loop.run_in_executor(self._pool, work)
+            return await future
         except _Halted as error:
             raise Unavailable("the node ends") from error
 
@@ -348,13 +372,23 @@ class Upkeep:
             raise _Halted
 
 
-def _bucket(scrubber: Scrubber, number: int) -> tuple[int, list[str]]:
+def _bucket(scrubber: Scrubber, number: int) -> Step:
     """A look at one bucket, begun again where the writer needed the snapshot's place."""
     for _ in range(SNAPSHOT_ATTEMPTS):
         with suppress(SnapshotRevoked):
             looked = scrubber.look_at_bucket(number)
-            return looked.rows, [_told(finding.where, finding.what, finding.id) for finding in looked.findings]
-    return 0, []
+            return Step(looked.rows, [_told(*finding) for finding in looked.findings])
+    return Step(0, [])
+
+
+def _succeed(future: asyncio.Future[Result], result: Result) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _told(where: str, what: str, id: bytes | None) -> str:

@@ -9,7 +9,7 @@ from log_world import Scribe
 from veridical.antientropy.digests import LANDMARK_ENTRIES, LANDMARKS_KEPT, Snapshots, Verdicts, differing
 from veridical.antientropy.digests import landmark_after as landmark
 from veridical.antientropy.gaps import Gap, beyond_entries, gaps_of, misfit
-from veridical.antientropy.pace import CORE_SHARE_LIMIT, ROWS_A_STEP_MIN, SECOND_US, Pace
+from veridical.antientropy.pace import CORE_SHARE_LIMIT, ROWS_A_STEP_MIN, SECOND_US, SNAPSHOT_SHARE_LIMIT, Pace
 from veridical.log.errors import LogDamaged
 
 ZERO = bytes(32)
@@ -107,3 +107,6 @@ def test_a_slow_machine_is_not_worked_harder_than_a_share_of_a_core() -> None:
     took_us = 30_000
     pause_us = Pace(1_000_000).pause_us(10, took_us)
     assert took_us / (took_us + pause_us) <= CORE_SHARE_LIMIT * 1.001
+    held_us = Pace(1).pause_in_snapshot_us(took_us)
+    assert CORE_SHARE_LIMIT < took_us / (took_us + held_us) <= SNAPSHOT_SHARE_LIMIT * 1.001
+    assert Pace(0).pause_in_snapshot_us(took_us) == 0
