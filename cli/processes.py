@@ -30,6 +30,9 @@ PAUSE_S: Final = 0.05
 SECOND_US: Final = 1_000_000
 KILL_TIMEOUT_S: Final = 5.0
 LINES_SHOWN: Final = 3
+PATIENCE_US: Final = 10 * SECOND_US
+"""For so long a damaged node may ask the others for what it lacks; they may only just be starting."""
+
 DAMAGED: Final = "damaged"
 """How the condition of a node begins whose log does not hold what was written."""
 
@@ -154,6 +157,7 @@ def wait_until_ready(
 ) -> Survey:
     """Wait until every member is ready and one leads. Raises `Unavailable` when a node ends, or time does."""
     deadline_us = clock.elapsed_us() + round(timeout_s * SECOND_US)
+    hopeless_since_us: int | None = None
     while True:
         survey = asyncio.run(surveyed(cluster.endpoints))
         if survey.health is Health.HEALTHY and len(survey.members) >= len(cluster.nodes):
@@ -161,19 +165,25 @@ def wait_until_ready(
         for each in started:
             if each.died:
                 raise Unavailable(f"{each.node.name} ended: {last_words(each.node)}", (each.node.endpoint,))
-        _require_hope(survey)
+        hopeless = _hopeless(survey)
+        if not hopeless:
+            hopeless_since_us = None
+        elif hopeless_since_us is None:
+            hopeless_since_us = clock.elapsed_us()
+        elif clock.elapsed_us() - hopeless_since_us > PATIENCE_US:
+            raise Unavailable(hopeless)
         if clock.elapsed_us() >= deadline_us:
             raise Unavailable(f"not ready after {timeout_s:g} s: {survey.reason} (see {cluster.data}/n*/node.log)")
         says(survey.reason)
         time.sleep(PAUSE_S)
 
 
-def _require_hope(survey: Survey) -> None:
-    """Raise `Unavailable` once all that is not ready is damaged, which no waiting mends."""
+def _hopeless(survey: Survey) -> str:
+    """What is damaged, once a leader is there and nothing else is waited for; empty while waiting may mend it."""
     unready = [member for member in survey.members if not member.ready]
-    if survey.leader is not None and unready and all(member.condition.startswith(DAMAGED) for member in unready):
-        reason = "; ".join(f"{member.name}: {member.condition}" for member in unready)
-        raise Unavailable(reason)
+    if survey.leader is None or not all(member.condition.startswith(DAMAGED) for member in unready):
+        return ""
+    return "; ".join(f"{member.name}: {member.condition}" for member in unready)
 
 
 def last_words(node: LocalNode) -> str:
