@@ -78,7 +78,9 @@ def _examine_embedder(report: Report) -> None:
         report.fields["embedder"] = f"{name}: matches words"
     else:
         matches = "meaning" if embedder.is_semantic else "surface, not meaning"
-        report.fields["embedder"] = f"{embedder.name}, {embedder.width} wide: matches {matches}"
+        report.fields["embedder"] = (
+            f"{embedder.name}, {embedder.width} wide: matches {matches}; recall asks none yet, it goes by words"
+        )
 
 
 def chosen_by(given: str | None) -> str:

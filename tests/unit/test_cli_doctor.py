@@ -188,7 +188,14 @@ def test_wrong_settings_are_trouble(monkeypatch: pytest.MonkeyPatch, setting: st
     assert troubles(report)[what]
 
 
-@pytest.mark.parametrize(("name", "told"), [("", "words"), ("hash", "surface, not meaning"), ("local", "meaning")])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("", "words"),
+        ("hash", "surface, not meaning; recall asks none yet, it goes by words"),
+        ("local", "meaning; recall asks none yet, it goes by words"),
+    ],
+)
 def test_the_embedder_is_told(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:
     """Which one, and what it matches; an unknown one is trouble."""
     monkeypatch.setenv("VERIDICAL_EMBEDDER", name)
