@@ -128,10 +128,10 @@ class _Running(Generic[Resource]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._loop.shutdown_asyncgens()  # streams that nobody reads just now
         resource, self._resource = self._resource, None
         if resource is not None:
             await close(resource)
+        await self._loop.shutdown_asyncgens()  # streams that nobody reads just now: those that are read have ended
         await _ended(asyncio.all_tasks() - {asyncio.current_task()})
 
 
