@@ -11,7 +11,7 @@ from cli_shell import Shell
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
-EVERY = ["kill", "pause", "partition", "wipe", "rolling-restart", "disk-full"]
+EVERY = ["kill", "pause", "partition", "bitrot", "wipe", "rolling-restart", "disk-full"]
 
 
 def test_every_exercise_is_held_and_reported(tmp_path: Path) -> None:
