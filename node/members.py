@@ -18,7 +18,7 @@ class Members:
     """Follows the configuration in force."""
 
     def __init__(self, me: str, peers: Mapping[str, str], transport: Transport) -> None:
-        self._me = me
+        self.me = me
         self._peers = dict(peers)
         self._transport = transport
         self._heard_us: dict[str, int] = {}
@@ -40,7 +40,7 @@ class Members:
     @property
     def others(self) -> list[str]:
         """Ids of all but this node."""
-        return [member.id for member in self.all if member.id != self._me]
+        return [member.id for member in self.all if member.id != self.me]
 
     @property
     def keys(self) -> frozenset[bytes]:
@@ -70,7 +70,7 @@ class Members:
     def live(self, now_us: int, within_us: int) -> frozenset[str]:
         """Members that spoke within that time, and this node."""
         live = {id for id, heard_us in self._heard_us.items() if now_us - heard_us <= within_us}
-        return frozenset(live | {self._me})
+        return frozenset(live | {self.me})
 
     def statuses(self, status: Status, now_us: int) -> tuple[MemberStatus, ...]:
         """One for every member of the configuration."""
@@ -78,11 +78,11 @@ class Members:
 
     def _status(self, member: Member, status: Status, now_us: int) -> MemberStatus:
         leads = status.role is Role.LEADER
-        applied = {**status.follower_applied, self._me: status.applied_index}
-        heard_us = now_us if member.id == self._me else self._heard_us.get(member.id)
+        applied = {**status.follower_applied, self.me: status.applied_index}
+        heard_us = now_us if member.id == self.me else self._heard_us.get(member.id)
         return MemberStatus(
             member.id, member.name, self.endpoint(member.id), member.voting,
             status.matches.get(member.id) if leads else None,
-            applied.get(member.id) if leads or member.id == self._me else None,
+            applied.get(member.id) if leads or member.id == self.me else None,
             None if heard_us is None else now_us - heard_us,
         )  # fmt: skip

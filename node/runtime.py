@@ -8,9 +8,8 @@ for any of them. See DESIGN.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -19,23 +18,23 @@ from ..antientropy.digests import Snapshot
 from ..antientropy.standing import Standing
 from ..lease.sources import LeaseSource
 from ..log.configuration import Configuration
-from ..log.entry import SALT_BYTES, CommandHead, Entry, Envelope, body_hash
+from ..log.entry import Entry
 from ..log.errors import LogDamaged, LogError
 from ..log.lineage import Ancestor
 from ..log.seal import Seal
 from ..log.store import LogStore
 from ..memory.context import ADMIN
-from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
+from ..memory.errors import NotLeader, Unavailable, VeridicalError
 from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
-from .admission import Gate
 from .chronicle import Chronicle
 from .engine import Engine, EnginePort
 from .feed import ChangePage, WatchRequest
 from .founding import HELLO_TIMEOUT_US, Founded, Joined, Terms, place
 from .health import Health, HealthPort
 from .identity import DataDirectory, StartRefused
-from .keeper import LEASE_STORE, Keeper
+from .ingress import Ingress
+from .keeper import Keeper
 from .keyring import Keyring
 from .members import Members
 from .membership import Change
@@ -58,20 +57,17 @@ from .proofs import Proofs
 from .readmission import Readmission, ReadmissionPort
 from .refetch import ANSWER_BYTES, Refetch, RefetchPort
 from .settings import MILLISECOND_US, SECOND_US, Settings
+from .situation import OUTSIDE, REROUTE_PAUSE_S, Situation
 from .startup import Damaged, Opened, Unreadable, close_files, open_files
 from .system import Clock, Entropy
-from .verifier import check_size
 
 ANONYMOUS = "anonymous"
-OUTSIDE = "not a member of the cluster; `veridical member add` takes it in"
 LOST = "; if no other member can help, move this node's data away and start it again: it comes back as a new member"
 PROGRESS_PERIOD_S = 0.25
-REROUTE_PAUSE_S = 0.02
 FOUNDING_CHECK_S = 1.0
 MEMBERSHIP_CHECK_S = 1.0
 STOP_WAIT_S = 30.0
 DEAD_WAIT_S = 1.0
-READY_AGE_LIMIT_US = 2 * SECOND_US
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
 
@@ -102,29 +98,23 @@ class Node:
         self._log = _log.bind(node=settings.name, id=self.node_id)
         self._members = Members(self.node_id, settings.peers, transport)
         self._keyring = Keyring(self._directory, self._members, transport, clock)
-        self._gate = Gate(settings.limits.waiting_commands, settings.limits.waiting_bytes)
+        self._situation = Situation(self._members, clock, settings.timings.lease_ttl_ms, self._log)
         port = HealthPort(self._stuck_us, self._on_room, self._fatal)
         disk_timeout_us = settings.timings.disk_timeout_ms * MILLISECOND_US
         self._health = Health(settings.places, settings.limits.disk_reserve_bytes, disk_timeout_us, clock, port)
         self._keeper = None if source is None else self._kept(source)
         self.metrics = Metrics(self.status, lambda: self._health.wal_bytes, self._lease_store_is_up)
+        self._ingress = Ingress(
+            self._situation, self._directory, settings.limits, transport, clock, entropy, self.metrics,
+            self._lease_store_is_up,
+        )  # fmt: skip
         self._proofs = Proofs(self._directory, self._members, clock)
         self._chronicle = Chronicle(settings.name, self.metrics, clock)
         self._damaged: LogStore | None = None
         self._reopening = False
         self._engine_tasks: list[asyncio.Task[None]] = []
-        self._condition = "starting"
-        self._dead = ""
-        self._draining = False
-        self._removed = False
-        self._closed = False
-        self._stopped = False
         self._opening: asyncio.Future[Opened] | None = None
         self._opened: Opened | None = None
-        self._engine: Engine | None = None
-        self._role = RoleChanged(Role.FOLLOWER, 0, None, False)
-        self._role_changed = asyncio.Event()
-        self._settled = asyncio.Event()
         self._transfers: list[asyncio.Future[str]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -149,15 +139,17 @@ class Node:
 
     async def stop(self) -> None:
         """Answer who waits, write what waits, end the threads, close transport and files."""
-        self._draining = True
-        self._condition, self._stopped = "stopped", True
+        self._situation.draining = True
+        self._situation.stop("stopped")
         for task in self._tasks:
             task.cancel()
         if self._keeper is not None:
             await self._keeper.release()
-        engine, opened = self._engine, await self._whatever_was_opened()
-        self._lose("the node stops")
-        ended = engine is None or await asyncio.to_thread(engine.stop, DEAD_WAIT_S if self._dead else STOP_WAIT_S)
+        engine, opened = self._situation.engine, await self._whatever_was_opened()
+        self._situation.lose("the node stops")
+        ended = engine is None or await asyncio.to_thread(
+            engine.stop, DEAD_WAIT_S if self._situation.dead else STOP_WAIT_S
+        )
         await self._transport.close()
         if not ended:
             return
@@ -179,24 +171,24 @@ class Node:
 
         As soon as no other voter answers, nobody is waited for: callers are told, and this node takes part no more.
         """
-        self._draining = True
-        if self._engine is not None:
-            self._engine.feed.close()
+        self._situation.draining = True
+        if self._situation.engine is not None:
+            self._situation.engine.feed.close()
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):
                 if not await self._handed_over():
                     self._close_alone()
-                await self._gate.empty.wait()
+                await self._ingress.emptied()
         except TimeoutError:
-            self._log.warning("drained incompletely", commands=self._gate.commands)
+            self._log.warning("drained incompletely", commands=self._ingress.waiting)
 
     async def _handed_over(self) -> bool:
         """Returns once another node leads, or none can."""
-        while self._role.leader in (None, self.node_id):
+        while self._situation.role.leader in (None, self.node_id):
             if not self._may_be_succeeded():
                 return False
-            if self._role.role is not Role.LEADER:
-                await self._other_leader(self._role)
+            if self._situation.role.role is not Role.LEADER:
+                await self._situation.other_leader(self._situation.role)
             elif reason := await self.transfer():
                 self._log.warning("leadership cannot be handed over", reason=reason)
                 await asyncio.sleep(REROUTE_PAUSE_S)
@@ -207,31 +199,25 @@ class Node:
         configuration = self._members.configuration
         if configuration is None:
             return False
-        voters = self._live() & configuration.voters
+        voters = self._situation.live & configuration.voters
         return bool(voters - {self.node_id}) and len(voters) >= configuration.recovery_quorum
 
     def _close_alone(self) -> None:
         """Take nobody in any more. A node that is a quorum by itself still answers those that it has in hand."""
-        self._log.warning("no other node can take over", commands=self._gate.commands)
-        self._closed = True
+        self._log.warning("no other node can take over", commands=self._ingress.waiting)
+        self._situation.closed = True
         configuration = self._members.configuration
         if configuration is None or configuration.voters != frozenset({self.node_id}):
-            self._condition, self._stopped = self._condition or "draining", True
-            self._lose("no other node can take over")
-
-    def _lose(self, reason: str) -> None:
-        if self._engine is not None:
-            self._engine.lose(reason)
-        self._role = RoleChanged(Role.FOLLOWER, self._role.epoch, None, False)
-        self._wake()
+            self._situation.stop(self._situation.condition or "draining")
+            self._situation.lose("no other node can take over")
 
     async def _begin(self) -> None:
         try:
             self._opened = await self._opened_whole()
             await self._take_place(self._opened)
         except (Unreadable, LogDamaged) as error:
-            self._say(f"damaged: {error}{LOST}")
-            self._settled.set()
+            self._situation.say(f"damaged: {error}{LOST}")
+            self._situation.settled.set()
         except (StartRefused, LogError) as error:
             self._fatal(str(error))
         except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
@@ -242,7 +228,7 @@ class Node:
         """The files, the log made whole by other members where single entries are damaged. Raises `Unreadable`."""
         while True:
             tail_bytes = self._settings.limits.tail_bytes
-            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._say)
+            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._situation.say)
             self._opening = asyncio.ensure_future(opening)
             try:
                 return await asyncio.shield(self._opening)
@@ -251,9 +237,9 @@ class Node:
 
     async def _refetched(self, damaged: Damaged) -> None:
         """Wait until the log is whole. This node answers nobody meanwhile, but for what other members lack."""
-        self._say(f"damaged: {damaged}; asking the other members")
+        self._situation.say(f"damaged: {damaged}; asking the other members")
         self._chronicle.found("log", tuple(str(damage) for damage in damaged.damages))
-        self._settled.set()
+        self._situation.settled.set()
         self._damaged = damaged.store
         try:
             known = await asyncio.to_thread(_newest_configuration, damaged.store)
@@ -265,7 +251,7 @@ class Node:
 
     def _refetch(self, damaged: Damaged) -> Refetch:
         def says(missing: str) -> None:
-            self._say(f"damaged: {damaged}; {missing}{LOST}")
+            self._situation.say(f"damaged: {damaged}; {missing}{LOST}")
 
         identity, upkeep = self._directory.identity, self._settings.upkeep
         return Refetch(
@@ -281,40 +267,34 @@ class Node:
 
     def _on_log_damaged(self, reason: str) -> None:
         """The log of this running node is damaged: it takes part in nothing until it has opened its files again."""
-        if not (self._dead or self._stopped or self._reopening):
+        if not (self._situation.dead or self._situation.stopped or self._reopening):
             self._reopening = True
-            self._say(f"damaged: {reason}")
+            self._situation.say(f"damaged: {reason}")
             self._spawn(self._reopen())
 
     async def _reopen(self) -> None:
-        engine, opened = self._engine, self._opened
+        engine, opened = self._situation.engine, self._opened
         assert engine is not None and opened is not None, "only an engine finds damage"
-        self._lose("the log is damaged")
+        self._situation.lose("the log is damaged")
         for task in self._engine_tasks:
             task.cancel()
         self._engine_tasks.clear()
         if not await asyncio.to_thread(engine.stop, STOP_WAIT_S):
             self._fatal("the disk does not answer")
             return
-        self._engine = self._opened = None
+        self._situation.engine = self._opened = None
         await asyncio.to_thread(close_files, opened)
         self._reopening = False
         await self._begin()
 
-    def _say(self, condition: str) -> None:
-        """Why this node does not serve yet, for its status and its log."""
-        if condition != self._condition and not self._stopped:
-            self._condition = condition
-            self._log.warning("not serving", condition=condition) if condition else self._log.info("in its place")
-
     def _fatal(self, reason: str) -> None:
-        if self._dead:
+        if self._situation.dead:
             return
-        self._dead = self._condition = reason
-        self._settled.set()
+        self._situation.dead = self._situation.condition = reason
+        self._situation.settled.set()
         self._log.critical("the node must end", reason=reason)
-        if self._engine is not None:
-            self._engine.lose(reason)
+        if self._situation.engine is not None:
+            self._situation.engine.lose(reason)
         self._on_fatal(reason)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -338,7 +318,7 @@ class Node:
         settings = self._settings
         found = await place(
             self.hello(), settings.peers, Terms(settings.write_quorum, settings.timings.lease_ttl_ms),
-            self._transport.hello, self._say,
+            self._transport.hello, self._situation.say,
         )  # fmt: skip
         await asyncio.to_thread(self._directory.join_cluster, found.cluster_id, _ancestors(found))
         if isinstance(found, Founded):
@@ -359,7 +339,7 @@ class Node:
 
     async def _watch_founding(self, found: Founded | Joined) -> None:
         """Until the first entry has come: was the cluster founded by other members than those this node saw?"""
-        engine = self._engine
+        engine = self._situation.engine
         assert engine is not None, "a founder without an engine"
         while engine.replica.last.index == 0:
             await asyncio.sleep(FOUNDING_CHECK_S)
@@ -382,8 +362,8 @@ class Node:
 
     async def _obtain_keys(self) -> None:
         await self._keyring.obtain()
-        if self._engine is not None:
-            self._engine.rounds.pump()
+        if self._situation.engine is not None:
+            self._situation.engine.rounds.pump()
 
     def _run(self, opened: Opened) -> Engine:
         port = EnginePort(
@@ -393,9 +373,9 @@ class Node:
             opened, self._settings, self._directory, self._members, self._transport, self._clock, self._entropy,
             self.metrics, self._chronicle, port,
         )  # fmt: skip
-        self._engine = engine
-        self._settled.set()
-        self._say("")
+        self._situation.engine = engine
+        self._situation.settled.set()
+        self._situation.say("")
         engine.begin()
         self._engine_tasks = [self._spawn(self._watch_membership())]
         if self._settings.timings.readmit_after_ms:
@@ -414,17 +394,8 @@ class Node:
     # --- what the engine says ---
 
     def _on_role(self, role: RoleChanged) -> None:
-        if role.leader is not None and (role.leader, role.epoch) != (self._role.leader, self._role.epoch):
+        if self._situation.lead(role):
             self.metrics.leader_changes.inc()
-        self._role = role
-        leader = self._members.name(role.leader) if role.leader else None
-        self._log.info("role", role=role.role.value, epoch=role.epoch, leader=leader, serves=role.serves)
-        self._wake()
-
-    def _wake(self) -> None:
-        """Wake everybody who waits for another leader."""
-        self._role_changed.set()
-        self._role_changed.clear()
 
     def _on_transfer_ended(self, reason: str) -> None:
         transfers, self._transfers = self._transfers, []
@@ -434,7 +405,7 @@ class Node:
 
     def _step_aside(self) -> None:
         """Let another member lead while this one's rows are wrong; where there is none, it goes on."""
-        if self._role.role is Role.LEADER and self._may_be_succeeded():
+        if self._situation.role.role is Role.LEADER and self._may_be_succeeded():
             self._spawn(self._transferred_away())
 
     async def _transferred_away(self) -> None:
@@ -442,11 +413,11 @@ class Node:
             self._log.warning("leadership cannot be handed over", reason=reason)
 
     def _stuck_us(self) -> int:
-        return 0 if self._engine is None else self._engine.stuck_us()
+        return 0 if self._situation.engine is None else self._situation.engine.stuck_us()
 
     def _on_room(self, room: bool) -> None:
-        if self._engine is not None:
-            self._engine.on_room(room)
+        if self._situation.engine is not None:
+            self._situation.engine.on_room(room)
 
     # --- writes ---
 
@@ -456,126 +427,13 @@ class Node:
         Raises `TooLarge`, `Invalid`, `Refused`; `Retry` when too much waits; `NotLeader` only when `relayed`;
         `Unavailable` when nothing happened in time, `OutcomeUnknown` when something may have.
         """
-        check_size(submission, self._settings.limits)
-        return await self._in_hand(submission, lambda path: self._routed(submission, path, relayed))
+        return await self._ingress.submit(submission, relayed)
 
     async def submit_anonymous(
         self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait = Wait.QUORUM
     ) -> SubmitResult:
         """The same for commands without a principal, signed by this node on behalf of "anonymous"."""
-        deadline_us = self._clock.elapsed_us() + timeout_us
-        await self._engine_in_time(timeout_us)
-        remaining_us = max(1, deadline_us - self._clock.elapsed_us())
-        return await self.submit(self._signed_on_behalf(commands, remaining_us, wait))
-
-    def _signed_on_behalf(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> Submission:
-        salts = self._entropy.bytes(SALT_BYTES * len(commands))
-        bodies = tuple(
-            salts[place * SALT_BYTES : (place + 1) * SALT_BYTES] + command.content
-            for place, command in enumerate(commands)
-        )
-        heads = tuple(
-            CommandHead(command.id, command.kind, body_hash(body))
-            for command, body in zip(commands, bodies, strict=True)
-        )
-        key, cluster_id = self._directory.key, self._directory.identity.cluster_id
-        envelope = Envelope(cluster_id, key.public_key, self._clock.wall_us(), heads, ANONYMOUS)
-        return Submission(envelope.raw, key.sign(envelope.signed_bytes), bodies, timeout_us, wait)
-
-    async def _in_hand(self, submission: Submission, work: Callable[[_Path], Awaitable[SubmitResult]]) -> SubmitResult:
-        """Count a submission while it is here, and end it by its deadline in an answer or in what is known of it."""
-        commands, size = len(submission.bodies), len(submission.envelope) + sum(map(len, submission.bodies))
-        self._enter(commands, size)
-        path = _Path(self._clock.elapsed_us() + submission.timeout_us)
-        try:
-            async with asyncio.timeout(submission.timeout_us / SECOND_US):
-                return await work(path)
-        except TimeoutError as error:
-            raise self._late(submission, path) from error
-        finally:
-            self._gate.leave(commands, size)
-
-    def _enter(self, commands: int, size: int) -> None:
-        if self._closed:
-            raise Unavailable("draining", self._silent())
-        engine = self._engine
-        try:
-            self._gate.enter(commands, size, engine.rounds.admission.retry_hint_s() if engine else REROUTE_PAUSE_S)
-        except Retry:
-            self.metrics.admission_stalls.inc()
-            raise
-
-    def _late(self, submission: Submission, path: _Path) -> VeridicalError:
-        if path.tried:
-            silent = f", no answer from {', '.join(path.silent)}" if path.silent else ""
-            return OutcomeUnknown(_first_id(submission), f"no answer in time{silent}")
-        if path.reason:
-            return Unavailable(path.reason, path.silent)
-        return Unavailable(self._condition or "no leader is known", self._silent())
-
-    def _silent(self) -> tuple[str, ...]:
-        """Members that have not spoken for an election timeout, by name."""
-        live = self._live()
-        return tuple(member.name for member in self._members.all if member.id not in live)
-
-    def _live(self) -> frozenset[str]:
-        return self._members.live(self._clock.elapsed_us(), self._settings.timings.lease_ttl_ms * MILLISECOND_US)
-
-    async def _routed(self, submission: Submission, path: _Path, relayed: bool) -> SubmitResult:
-        while True:
-            engine, role = self._engine, self._role
-            if self._dead or self._stopped or (engine is None and self._settled.is_set()):
-                raise Unavailable(self._condition)
-            if self._is_outside:
-                raise Unavailable(OUTSIDE)
-            try:
-                if engine is not None and engine.rounds.serves:
-                    return await self._decided_here(engine, submission, path)
-                if relayed and role.role is not Role.LEADER:
-                    raise NotLeader(self._leader_endpoint())
-                if role.leader is not None and role.leader != self.node_id:
-                    return await self._relayed(role.leader, submission, path)
-            except NotLeader:
-                if relayed:
-                    raise NotLeader(self._leader_endpoint()) from None
-                path.tried = False
-            await self._other_leader(role)
-
-    async def _decided_here(self, engine: Engine, submission: Submission, path: _Path) -> SubmitResult:
-        if not self._lease_store_is_up():
-            raise Unavailable("the lease store does not answer", (LEASE_STORE,))
-        proposal = await engine.verified(submission)
-        waiting = engine.rounds.submit(proposal, submission.wait)
-        try:
-            return await waiting.future
-        finally:
-            path.tried = waiting.proposed
-            if waiting.proposed and submission.wait is Wait.ALL:
-                path.silent = self._silent()
-
-    async def _relayed(self, leader: str, submission: Submission, path: _Path) -> SubmitResult:
-        remaining_us = path.deadline_us - self._clock.elapsed_us()
-        path.tried = True
-        try:
-            return await self._transport.relay(leader, replace(submission, timeout_us=max(1, remaining_us)))
-        except Unavailable as error:
-            path.tried = False
-            path.reason, path.silent = error.reason, (self._members.name(leader),)
-            raise NotLeader(None) from error
-
-    async def _other_leader(self, seen: RoleChanged) -> None:
-        """Wait for another role than `seen`, a little while at most: a peer may come back without any change here."""
-        if self._role != seen:
-            return
-        try:
-            async with asyncio.timeout(REROUTE_PAUSE_S):
-                await self._role_changed.wait()
-        except TimeoutError:
-            pass
-
-    def _leader_endpoint(self) -> str | None:
-        leader = self._role.leader
-        return self._members.endpoint(leader) or None if leader else None
+        return await self._ingress.submit_anonymous(commands, timeout_us, wait)
 
     # --- reads ---
 
@@ -585,9 +443,9 @@ class Node:
         Raises `Unavailable` (who did not answer), `Invalid`, `Refused` for what the caller is not granted, `Retry` when
         too many reads wait.
         """
-        engine = await self._engine_in_time(request.timeout_us)
-        if self._dead or self._is_outside:
-            raise Unavailable(self._condition or OUTSIDE)
+        engine = await self._situation.engine_in_time(request.timeout_us)
+        if self._situation.dead or self._situation.is_outside:
+            raise Unavailable(self._situation.condition or OUTSIDE)
         return await engine.reads.read(request)
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[ChangePage]:
@@ -595,60 +453,42 @@ class Node:
 
         Raises `Unavailable` while this node has not found its place, or drains.
         """
-        engine = self._engine
-        if engine is None or self._draining or self._dead or self._is_outside:
-            reason = self._condition or (OUTSIDE if self._is_outside else "draining")
+        engine = self._situation.engine
+        if engine is None or self._situation.draining or self._situation.dead or self._situation.is_outside:
+            reason = self._situation.condition or (OUTSIDE if self._situation.is_outside else "draining")
             raise Unavailable(reason, (self._settings.name,))
         async with aclosing(engine.feed.watch(request)) as pages:
             async for page in pages:
                 yield page
-
-    async def _engine_in_time(self, timeout_us: int) -> Engine:
-        """The engine, once this node has found its place. Raises `Unavailable` when that is not in time, or never."""
-        if self._engine is not None:
-            return self._engine
-        try:
-            async with asyncio.timeout(timeout_us / SECOND_US):
-                await self._settled.wait()
-        except TimeoutError as error:
-            raise Unavailable(self._condition) from error
-        if self._engine is None:
-            raise Unavailable(self._condition)
-        return self._engine
 
     async def require_everywhere(self, caller: Caller, right: str) -> None:
         """Raises `Refused` unless the caller holds that right in every scope, after all that this node's log holds.
 
         For what is read from the log itself. `Unavailable` when the state does not follow the log in time.
         """
-        if self._engine is None:
-            raise Unavailable(self._condition)
-        await self._engine.require_everywhere(caller, right)
+        await self._situation.running.require_everywhere(caller, right)
 
     async def export(self, first: int, max_bytes: int, last: int | None = None) -> tuple[list[Entry], list[Seal]]:
         """Consecutive entries of this node's log from `first` on, to the next seal, and their seals.
 
         With `last`, nothing beyond it. Empty when there is no entry at `first`.
         """
-        engine = self._engine
-        if engine is None:
-            raise Unavailable(self._condition)
-        return await engine.export(first, max_bytes, last)
+        return await self._situation.running.export(first, max_bytes, last)
 
     # --- leadership ---
 
     def may_try(self, token: int, until_us: int) -> None:
         """An external lease source lets this node try for an epoch above `token` until `until_us` (elapsed clock)."""
-        if self._engine is not None:
-            self._engine.may_try(token, until_us)
+        if self._situation.engine is not None:
+            self._situation.engine.may_try(token, until_us)
 
     async def transfer(self, target: str | None = None) -> str:
         """Hand leadership over, to member `target` or to the most advanced; empty when it was, else why it was not."""
-        if self._engine is None:
-            return self._condition
+        if self._situation.engine is None:
+            return self._situation.condition
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._transfers.append(future)
-        await self._engine.transfer(target)
+        await self._situation.engine.transfer(target)
         return await future
 
     async def change_members(self, change: Change, caller: Caller, timeout_us: int) -> Configuration:
@@ -656,7 +496,7 @@ class Node:
 
         Raises `Unavailable` when it is not done in time.
         """
-        engine = await self._engine_in_time(timeout_us)
+        engine = await self._situation.engine_in_time(timeout_us)
         try:
             async with asyncio.timeout(timeout_us / SECOND_US):
                 await engine.require_everywhere(caller, ADMIN)
@@ -664,20 +504,20 @@ class Node:
         except TimeoutError as error:
             raise Unavailable("the change is not committed in time; see `veridical status`") from error
         except NotLeader:
-            raise NotLeader(self._leader_endpoint()) from None
+            raise NotLeader(self._situation.leader_endpoint) from None
 
     # --- peers ---
 
     def receive(self, sender: str, message: Message) -> None:
         """A message came from member `sender` (an id)."""
-        if self._engine is not None:
-            self._engine.receive(sender, message)
+        if self._situation.engine is not None:
+            self._situation.engine.receive(sender, message)
 
     def hello(self) -> HelloReply:
         """Who this node is; anybody may ask. Raises `Unavailable` while its log is not open."""
         if self._opened is None:
-            raise Unavailable(self._condition)
-        identity, engine = self._directory.identity, self._engine
+            raise Unavailable(self._situation.condition)
+        identity, engine = self._directory.identity, self._situation.engine
         last = engine.replica.last if engine else self._opened.log.last
         has_history = last.index > 0
         return HelloReply(
@@ -693,9 +533,7 @@ class Node:
 
     def compare(self, request: CompareRequest) -> Snapshot:
         """The digests that another member compares its own with. Raises `Refused` for anybody else."""
-        if self._engine is None:
-            raise Unavailable(self._condition)
-        return self._engine.upkeep.snapshot(request)
+        return self._situation.running.upkeep.snapshot(request)
 
     async def refetch(self, request: RefetchRequest) -> tuple[list[Entry], list[Seal]]:
         """Entries for a member whose own are damaged, some or all of them. Raises `Refused` for anybody else.
@@ -705,7 +543,7 @@ class Node:
         self._proofs.require(request.proof, RefetchRequest.PURPOSE)
         store = self._damaged or (self._opened.store if self._opened else None)
         if store is None:
-            raise Unavailable(self._condition)
+            raise Unavailable(self._situation.condition)
         try:
             return await asyncio.to_thread(store.read, request.first, ANSWER_BYTES, request.last)
         except LogDamaged as damage:
@@ -717,9 +555,7 @@ class Node:
         Raises `Unavailable` when it cannot be done to its end.
         """
         if run:
-            if self._engine is None:
-                raise Unavailable(self._condition)
-            running = asyncio.ensure_future(self._engine.upkeep.run())
+            running = asyncio.ensure_future(self._situation.running.upkeep.run())
             try:
                 while not (await asyncio.wait({running}, timeout=PROGRESS_PERIOD_S))[0]:
                     yield self._chronicle.standing, False
@@ -734,7 +570,7 @@ class Node:
         """What this node knows of itself and of its members."""
         identity, health = self._directory.identity, self._health
         now_us = self._clock.elapsed_us()
-        core = self._engine.replica.status() if self._engine else None
+        core = self._situation.engine.replica.status() if self._situation.engine else None
         return NodeStatus(
             id=self.node_id,
             name=identity.name,
@@ -749,9 +585,9 @@ class Node:
             applied_index=core.applied_index if core else 0,
             last_index=core.last.index if core else 0,
             lease_remaining_us=core.lease_remaining_us if core else 0,
-            ready=not self._unready(),
-            draining=self._draining,
-            condition=self._condition,
+            ready=not self._situation.unready,
+            draining=self._situation.draining,
+            condition=self._situation.condition,
             log_bytes=health.log_bytes,
             disk_free_bytes=health.free_bytes,
             loop_lag_us=health.loop_lag_us,
@@ -761,38 +597,18 @@ class Node:
     @property
     def alive(self) -> bool:
         """`/livez`: the loop turns and the disk answers; independent of quorum."""
-        return not self._dead and self._health.alive
+        return not self._situation.dead and self._health.alive
 
     async def ready(self, sync_timeout_us: int = 0) -> str:
         """`/readyz`: empty when this node may be sent traffic, else why not. With a time-out it waits (`?sync`)."""
-        target = self._engine.replica.kernel.commit_index if self._engine else 0
-        if not sync_timeout_us:
-            return self._unready()
-        try:
-            async with asyncio.timeout(sync_timeout_us / SECOND_US):
-                while self._unready() or self._applied_index < target:  # noqa: ASYNC110 (many things must come true)
-                    await asyncio.sleep(REROUTE_PAUSE_S)
-        except TimeoutError:
-            return self._unready() or f"entry {target} is not applied yet"
-        return ""
-
-    @property
-    def _applied_index(self) -> int:
-        return self._engine.replica.kernel.applied_index if self._engine else 0
-
-    @property
-    def _is_outside(self) -> bool:
-        """Whether the newest configuration known does not name this node: it was removed, or not added yet."""
-        if self._removed and self._role.leader is None:
-            return True
-        return self._members.configuration is not None and self._members.member(self.node_id) is None
+        return await self._situation.ready(sync_timeout_us)
 
     async def _watch_membership(self) -> None:
         """Nobody sends anything to a node that was removed, not even that it was: one without a leader asks."""
         while True:
             await asyncio.sleep(MEMBERSHIP_CHECK_S)
-            if self._role.leader is None:
-                self._removed = await self._knows_no_place()
+            if self._situation.role.leader is None:
+                self._situation.removed = await self._knows_no_place()
 
     async def _knows_no_place(self) -> bool:
         """Whether another node holds a newer configuration of this cluster, and this node is not in it."""
@@ -806,36 +622,6 @@ class Node:
             if mine is not None and known is not None and known.version > mine.version:
                 return known.member(self.node_id) is None
         return False
-
-    def _unready(self) -> str:
-        if self._draining:
-            return "draining"
-        if self._condition or self._engine is None:
-            return self._condition or "starting"
-        if self._engine.replica.kernel.full:
-            return "disk full"
-        if self._is_outside:
-            return OUTSIDE
-        if self._role.leader is None:
-            return "no leader is known"
-        if self._engine.lacks_texts:
-            return "behind an erasure"
-        age_us = self._engine.age_us()
-        if age_us is None or age_us > READY_AGE_LIMIT_US:
-            return "behind the leader"
-        return ""
-
-
-class _Path:
-    """How far a submission has come: whether it may be in a log by now, and why it has come no further."""
-
-    __slots__ = ("deadline_us", "reason", "silent", "tried")
-
-    def __init__(self, deadline_us: int) -> None:
-        self.deadline_us = deadline_us
-        self.tried = False
-        self.reason = ""
-        self.silent: tuple[str, ...] = ()
 
 
 def _newest_configuration(store: LogStore) -> Configuration | None:
@@ -856,7 +642,3 @@ def _directory(settings: Settings, entropy: Entropy) -> DataDirectory:
 
 def _ancestors(found: Founded | Joined) -> tuple[Ancestor, ...]:
     return found.ancestors if isinstance(found, Joined) else ()
-
-
-def _first_id(submission: Submission) -> str:
-    return Envelope.parse(submission.envelope).commands[0].id.hex()
