@@ -78,9 +78,7 @@ def _examine_embedder(report: Report) -> None:
         report.fields["embedder"] = f"{name}: matches words"
     else:
         matches = "meaning" if embedder.is_semantic else "surface, not meaning"
-        report.fields["embedder"] = (
-            f"{embedder.name}, {embedder.width} wide: matches {matches}; recall asks none yet, it goes by words"
-        )
+        report.fields["embedder"] = f"{embedder.name}, {embedder.width} wide: matches {matches}"
 
 
 def chosen_by(given: str | None) -> str:
@@ -244,9 +242,31 @@ def _examine_files(report: Report, path: Path) -> bool:
         report.note("log", f"{found.last_index} entries and {found.seals} seals verify")
     if not found.files:
         report.note("projection", "pages, counts, rows and full text are what the log led to")
+    _examine_index(report, path)
     if holder:
         report.trouble("process", f"process {holder} has it open", "only one may: end it, or run a cluster for several")
     return found.good and not holder
+
+
+def _examine_index(report: Report, path: Path) -> None:
+    """Who made the vectors of the index, and whether that is who is chosen."""
+    from ..embedding.choice import EMBEDDER_VARIABLE, chosen_name, index_embedder
+    from ..node.identity import Places
+    from ..projection.projection import Projection
+    from ..projection.vectors import NOBODY, Made
+
+    made = Projection.maker(Places.beside(path).projection)
+    try:
+        named = os.environ.get(EMBEDDER_VARIABLE, "")
+        chosen = Made.by(index_embedder(named and chosen_name(), made.name))
+    except (ValueError, OSError) as error:
+        report.trouble("vectors", str(error), "name another embedder, or have all made anew: veridical reembed")
+        return
+    if chosen != made:
+        do = f"choose {made}, or have all made anew: veridical reembed '{path}' --embedder {chosen_name()}"
+        report.trouble("vectors", f"made by {made}, and {chosen} is chosen", do)
+    else:
+        report.note("vectors", "none: it is searched by words" if made == NOBODY else f"made by {made}")
 
 
 def _damages(found: Finding, path: Path) -> list[tuple[str, str, str]]:

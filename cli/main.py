@@ -93,7 +93,7 @@ def application() -> typer.Typer:
     for verb in (backups.restore, backups.recover):
         verbs.command(rich_help_panel="Loss")(verb)
     verbs.add_typer(_antientropy(), name="antientropy", rich_help_panel="Proof")
-    for verb in (doctor.doctor, reindexing.reindex, drilling.drill):
+    for verb in (doctor.doctor, reindexing.reindex, reindexing.reembed, drilling.drill):
         verbs.command(rich_help_panel="Proof")(verb)
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
     return verbs

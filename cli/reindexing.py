@@ -1,4 +1,4 @@
-"""`reindex`: the projection thrown away and folded again from the log, the only file that cannot be made again."""
+"""`reindex` and `reembed`: the projection folded again from the log, the one file that cannot be made again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from . import screen
 from .options import DataOption, JsonOption
 
 if TYPE_CHECKING:
+    from ..embedding.embedder import Embedder
     from ..log.store import LogStore
     from ..projection.projection import Projection
     from .sources import Place
@@ -30,6 +31,7 @@ class Reindexed:
     records: int
     digest: str
     before: str
+    embedder: str
 
     @property
     def is_equal(self) -> bool:
@@ -37,19 +39,44 @@ class Reindexed:
         return self.before == self.digest
 
 
-def reindex(
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="PATH",
-            help="The file of a local memory, or a data directory. [default: the local cluster]",
-            show_default=False,
-        ),
-    ] = None,
+PathArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="PATH",
+        help="The file of a local memory, or a data directory. [default: the local cluster]",
+        show_default=False,
+    ),
+]
+
+
+def reindex(path: PathArgument = None, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Fold the log again into a new projection. Nothing may have it open; answers afterwards are those of the log."""
+    _fold_again(path, data, as_json, "")
+
+
+def reembed(
+    embedder: Annotated[
+        str, typer.Option(help="lexical: no vectors; hash: by surface, not meaning; local: by meaning, offline.")
+    ],
+    path: PathArgument = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fold the log again into a new projection. Nothing may have it open; answers afterwards are those of the log."""
+    """Make all vectors anew by another embedder, by folding the log again. Nothing may have it open.
+
+    In a cluster: for each node in turn stop it, do this to its data, set its `embedder`, start it.
+    """
+    from ..embedding.choice import checked_name
+    from ..memory.errors import Invalid
+
+    try:
+        name = checked_name(embedder)
+    except ValueError as error:
+        raise Invalid("embedder", str(error)) from error
+    _fold_again(path, data, as_json, name)
+
+
+def _fold_again(path: Path | None, data: Path | None, as_json: bool, embedder: str) -> None:
     from ..memory.errors import Invalid
     from .sources import places
 
@@ -59,17 +86,24 @@ def reindex(
             raise Invalid("path", f"{place.name} is an export: it has no projection")
         with screen.progress("entries", as_json) as bar:
             task = bar.add_task(f"folding {place.name}", total=None)
-            found.append(reindexed(place, lambda index, task=task: bar.update(task, completed=index)))
+            found.append(reindexed(place, lambda index, task=task: bar.update(task, completed=index), embedder))
     if as_json:
         screen.say_json([asdict(done) | {"equal": done.is_equal} for done in found])
         return
     for done in found:
         told = "as before" if done.is_equal else f"before: {done.before}"
-        screen.say(f"{done.source}: {done.records} records at entry {done.index}, digest {done.digest[:16]}…, {told}")
+        screen.say(
+            f"{done.source}: {done.records} records at entry {done.index}, digest {done.digest[:16]}…, {told};"
+            f" vectors: {done.embedder}"
+        )
 
 
-def reindexed(place: Place, progress: Callable[[int], None]) -> Reindexed:
-    """Fold the log there again. Raises `LogInUse` while a process has it, `LogDamaged` where it is not whole."""
+def reindexed(place: Place, progress: Callable[[int], None], embedder: str = "") -> Reindexed:
+    """Fold the log there again, with vectors of that embedder; by default of the one before.
+
+    Raises `LogInUse` while a process has it, `LogDamaged` where it is not whole, `Invalid` for an embedder that cannot
+    be had.
+    """
     from ..log.store import LogStore
     from ..projection.projection import Projection
 
@@ -80,12 +114,13 @@ def reindexed(place: Place, progress: Callable[[int], None]) -> Reindexed:
         for damage in store.check_file() or store.check():
             raise damage
         before, index = _known(file, store)
-        projection = Projection.rebuild(file, store, index, progress)
+        maker = _embedder(embedder, file)
+        projection = Projection.rebuild(file, store, index, progress, maker)
         try:
             digest, records = _state(projection)
         finally:
             projection.close()
-        return Reindexed(place.name, index, records, digest, before)
+        return Reindexed(place.name, index, records, digest, before, str(projection.made_by))
     finally:
         store.close()
 
@@ -98,7 +133,7 @@ def _known(file: Path, store: LogStore) -> tuple[str, int]:
     wrong = next(Projection.inspect(file), None)
     if wrong is not None:
         return f"{wrong.where}: {wrong.what}", committed
-    old = Projection.open(file)
+    old = Projection.open(file, _embedder("", file))
     try:
         if old.started_over:
             return old.started_over, committed
@@ -109,6 +144,17 @@ def _known(file: Path, store: LogStore) -> tuple[str, int]:
         return _state(old)[0], max(committed, applied)
     finally:
         old.close()
+
+
+def _embedder(name: str, file: Path) -> Embedder | None:
+    from ..embedding.choice import index_embedder
+    from ..memory.errors import Invalid
+    from ..projection.projection import Projection
+
+    try:
+        return index_embedder(name, Projection.maker(file).name)
+    except ValueError as error:
+        raise Invalid("embedder", str(error)) from error
 
 
 def _committed(store: LogStore) -> int:

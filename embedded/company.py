@@ -50,6 +50,10 @@ class Company:
         with self._lock:
             seat = self._seats.get(enrolment.owner)
             if seat is not None and shared:
+                if enrolment.embedder not in ("", seat.enrolment.embedder):
+                    raise Invalid(
+                        "embedder", f"this memory is open already, with {seat.enrolment.embedder or 'its own'}"
+                    )
                 seat.users += 1
                 return
             self._require_room_for(enrolment)

@@ -14,7 +14,7 @@ from ..memory.errors import Invalid, Unavailable
 from .company import Company, company_of
 from .facade import EmbeddedMemory
 from .member import Enrolment
-from .places import default_store, path_of
+from .places import default_store, embedder_name, path_of
 
 LOCAL: Final = "local"
 
@@ -25,12 +25,22 @@ class LocalMemory(EmbeddedMemory):
     Without a path it lies where `VERIDICAL_MEMORY_STORE` says, else in the user's own folder; `":memory:"` ends with
     the object. It opens at its first call, and belongs to one process at a time: another one gets `Unavailable`, and
     so does a child that was forked while it was open. Objects of one process that name the same file share it.
+    `embedder` makes the vectors that recall goes by beside words: `lexical` (none), `hash` (surface, not meaning) or
+    `local` (meaning); by default what `VERIDICAL_EMBEDDER` says, else what the file was made with, else `lexical`.
     Options: `read_consistency`, `principal`, `timeout_s`, `max_staleness_s`.
     """
 
-    def __init__(self, path: str | Path | None = None, *, timeout_s: float = TIMEOUT_S, **options: Any) -> None:
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        embedder: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        **options: Any,
+    ) -> None:
         super().__init__(timeout_s, options)
         self.given_path = path
+        self.embedder = embedder_name(embedder)
         self._path = path_of(default_store() if path is None else path)
         self._company: Company | None = None
         self._opening = threading.Lock()
@@ -73,6 +83,6 @@ class LocalMemory(EmbeddedMemory):
                 raise Unavailable("this memory was closed, and it had no files")
             if self._company is None:
                 company = Company(LOCAL) if self._path is None else company_of(self._path, LOCAL)
-                self._join(company, Enrolment(LOCAL, LOCAL, self._path), shared=True)
+                self._join(company, Enrolment(LOCAL, LOCAL, self._path, embedder=self.embedder), shared=True)
                 self._company = company
             return self._company

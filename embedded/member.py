@@ -49,6 +49,7 @@ class Enrolment:
     source: LeaseSource | None = None
     write_quorum: int | None = None
     names_peers: bool = False
+    embedder: str = ""
 
     @property
     def has_log(self) -> bool:
@@ -66,6 +67,7 @@ class Enrolment:
                 endpoint=endpoint_of(self.owner),
                 peers=peers,
                 write_quorum=self.write_quorum,
+                embedder=self.embedder,
                 external_lease=self.source is not None,
                 timings=TOGETHER if len(peers) > 1 else ALONE,
             )

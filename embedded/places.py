@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from ..embedding.choice import EMBEDDER_VARIABLE, checked_name
 from ..memory.errors import Invalid
 
 MEMORY: Final = ":memory:"
@@ -17,6 +18,15 @@ PRIVATE_FOLDER: Final = 0o700
 def default_store() -> str:
     """Where a memory lies that was given no path."""
     return os.environ.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
+
+
+def embedder_name(given: str | None) -> str:
+    """The embedder that is named, else that of the environment; empty when none is. Raises `Invalid`."""
+    name = os.environ.get(EMBEDDER_VARIABLE, "") if given is None else given
+    try:
+        return checked_name(name)
+    except ValueError as error:
+        raise Invalid("embedder", str(error)) from error
 
 
 def path_of(store: str | Path) -> Path | None:

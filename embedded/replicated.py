@@ -52,7 +52,7 @@ class ReplicatedMemory(EmbeddedMemory):
             raise Invalid("peers", f"must share the lease source and the cluster key {cluster_key}")
         file = member_path(cluster_key, owner) if memory.given_path is None else memory.path
         source = None if isinstance(leases, QuorumLease) else leases
-        enrolment = Enrolment(cluster_key, owner, file, source, write_quorum, bool(peers))
+        enrolment = Enrolment(cluster_key, owner, file, source, write_quorum, bool(peers), memory.embedder)
         enrolment.settings([owner])  # says now what is wrong with the names
         memory.hand_over(f"{owner} of {cluster_key}")
         self._join(self._company, enrolment, shared=False)

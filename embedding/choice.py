@@ -18,6 +18,8 @@ LEXICAL: Final = "lexical"
 WITHOUT: Final = (LEXICAL, "none")
 EMBEDDERS: Final = (*WITHOUT, "hash", "local", "openai")
 """By words alone (two names for it); surface; meaning, by a model on this machine; meaning, by a service."""
+OWN: Final = ("hash", "local")
+"""Those that ask nobody, and make the same vector of the same text everywhere."""
 
 
 def embedder_named(
@@ -45,6 +47,36 @@ def embedder_named(
         model = environment.get(MODEL_VARIABLE) or MODEL
         return OpenAIEmbedder(pause, model, url=url, width=_width(environment.get(WIDTH_VARIABLE)))
     raise ValueError(f"{EMBEDDER_VARIABLE}: {name!r} is none of {', '.join(EMBEDDERS)}")
+
+
+def checked_name(name: str) -> str:
+    """The name of an embedder as it is compared; an empty one stays so. Raises `ValueError` where nothing has it."""
+    chosen = name.strip().lower()
+    if chosen and chosen not in EMBEDDERS:
+        raise ValueError(f"{name!r} is none of {', '.join(EMBEDDERS)}")
+    return chosen
+
+
+def index_embedder(name: str, made_by: str, environment: Mapping[str, str] = os.environ) -> Embedder | None:
+    """The embedder of an index: the one named or, without a name, the one that has made it (`Embedder.name`).
+
+    Raises `ValueError` for one that cannot be it: vectors that every node makes for itself must come out the same.
+    """
+    if name:
+        if name.strip().lower() == "openai":
+            raise ValueError("a service cannot make the vectors of an index yet: choose lexical, hash or local")
+        return embedder_named(name, _never, environment)
+    if made_by in WITHOUT:
+        return None
+    for own in OWN:
+        embedder = embedder_named(own, _never, environment)
+        if embedder is not None and embedder.name == made_by:
+            return embedder
+    raise ValueError(f"the index was made by the embedder {made_by}, which this version does not have")
+
+
+def _never(_: float) -> None:
+    raise AssertionError("no service is asked")
 
 
 def chosen_name(environment: Mapping[str, str] = os.environ) -> str:

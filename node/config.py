@@ -32,7 +32,17 @@ from .addresses import is_loopback, is_wildcard, split
 from .settings import Settings
 
 ENVIRONMENT: Final = "VERIDICAL_NODE_"
-FROM_ENVIRONMENT: Final = ("name", "cluster", "data", "endpoint", "listen", "http", "runner_key", "log_level")
+FROM_ENVIRONMENT: Final = (
+    "name",
+    "cluster",
+    "data",
+    "endpoint",
+    "listen",
+    "http",
+    "runner_key",
+    "log_level",
+    "embedder",
+)
 
 
 class ConfigError(ValueError):

@@ -228,7 +228,9 @@ class Node:
         """The files, the log made whole by other members where single entries are damaged. Raises `Unreadable`."""
         while True:
             tail_bytes = self._settings.limits.tail_bytes
-            opening = asyncio.to_thread(open_files, self._directory, tail_bytes, self._situation.say)
+            opening = asyncio.to_thread(
+                open_files, self._directory, tail_bytes, self._settings.embedder, self._situation.say
+            )
             self._opening = asyncio.ensure_future(opening)
             try:
                 return await asyncio.shield(self._opening)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from ..embedding.choice import checked_name
 from ..log.entry import COMMAND_BYTES_LIMIT, COMMANDS_PER_ENVELOPE_LIMIT, ENVELOPE_BYTES_LIMIT
 from ..replication.settings import Settings as CoreSettings
 from .identity import Places
@@ -96,6 +97,9 @@ class Settings(BaseModel):
     """Lease reads rest on clocks that run at about the same speed (PROTOCOL § 3); else they are strong reads."""
     external_lease: bool = False
     """Whether a lease source outside decides who may try to lead; `Node.may_try` passes on what it says."""
+    embedder: str = ""
+    """Who makes the vectors that recall goes by beside words: `lexical` (nobody), `hash` or `local`, the same on all
+    nodes. Empty: whoever made those that are there. Another one than that is refused; see `veridical reembed`."""
     runner_key: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     """The public key of the store's own runner, the same for all nodes; empty: as `runner.RunnerKey` finds it."""
     timings: Timings = Timings()
@@ -107,6 +111,11 @@ class Settings(BaseModel):
         if self.peers and self.name not in self.peers:
             raise ValueError(f"peers must name this node too: {self.name} is not among {sorted(self.peers)}")
         return self
+
+    @field_validator("embedder")
+    @classmethod
+    def _is_embedder(cls, name: str) -> str:
+        return checked_name(name)
 
     @property
     def places(self) -> Places | None:

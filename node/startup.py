@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import structlog
 
+from ..embedding.choice import index_embedder
 from ..lease.messages import Holder
 from ..log.errors import LogDamaged
 from ..log.store import LogStore, RestoredLog
+from ..projection.errors import OtherEmbedder
 from ..projection.projection import Projection
 from ..replication.kernel import Restored
 from ..replication.messages import HardState
 from ..replication.tail import Anchor
-from .identity import DataDirectory
+from .identity import DataDirectory, StartRefused
 
 DAMAGES_SHOWN = 3
 
@@ -56,14 +58,17 @@ class Damaged(Unreadable):
         self.damages = damages
 
 
-def open_files(directory: DataDirectory, tail_bytes: int, says: Callable[[str], None]) -> Opened:
-    """Open, check and restore. Blocks; `says` hears what is being done. Raises `Unreadable`."""
+def open_files(directory: DataDirectory, tail_bytes: int, embedder: str, says: Callable[[str], None]) -> Opened:
+    """Open, check and restore. Blocks; `says` hears what is being done. Raises `Unreadable`.
+
+    `embedder` names who makes the vectors; empty: whoever has made those that are there. `StartRefused` when it cannot.
+    """
     says("checking the log")
     try:
         store = LogStore.open(directory.log_path)
         try:
             log = _checked(store, tail_bytes)
-            return Opened(store, _projection(directory, store, log, says), log)
+            return Opened(store, _projection(directory, store, log, embedder, says), log)
         except Damaged:
             raise
         except BaseException:
@@ -94,16 +99,24 @@ def close_files(opened: Opened) -> None:
     opened.store.close()
 
 
-def _projection(directory: DataDirectory, store: LogStore, log: RestoredLog, says: Callable[[str], None]) -> Projection:
+def _projection(
+    directory: DataDirectory, store: LogStore, log: RestoredLog, embedder: str, says: Callable[[str], None]
+) -> Projection:
     """The projection of this log, folded as far as the log is known to be committed."""
     says("checking the projection")
-    projection = Projection.open(directory.projection_path)
+    try:
+        made = index_embedder(embedder, Projection.maker(directory.projection_path).name)
+        projection = Projection.open(directory.projection_path, made)
+    except (ValueError, OtherEmbedder) as error:
+        raise StartRefused(str(error)) from error
+    if made is not None and not made.is_semantic:
+        _log.warning("the embedder matches surface, not meaning", embedder=made.name)
     reason = projection.started_over or _of_another_history(projection, store)
     if reason and log.last.index:
         _log.warning("the projection is folded again", reason=reason)
         if not projection.started_over:
             projection.close()
-            projection = Projection.rebuild(directory.projection_path, store, 0)
+            projection = Projection.rebuild(directory.projection_path, store, 0, embedder=made)
     committed = min(log.commit_index, log.last.index)
     if projection.applied.index < committed:
         projection.catch_up(store, committed, lambda index: says(f"folding the log: {index} of {committed}"))

@@ -58,3 +58,13 @@ def translation(file: str, error: sqlite3.DatabaseError) -> Exception:
 def is_revocation(error: sqlite3.DatabaseError) -> bool:
     """Whether the snapshot was taken away in which this was read."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REVOCATION
+
+
+class OtherEmbedder(ProjectionError):
+    """The vectors of the file were made by another embedder than the one that was chosen: they cannot be compared."""
+
+    def __init__(self, file: str, made: str, wanted: str) -> None:
+        super().__init__(
+            f"{file}: what is searched here was made by the embedder {made}, and {wanted} is chosen; choose that one, "
+            "or have everything made anew with `veridical reembed`"
+        )

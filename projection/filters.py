@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..memory.record import EPISODE
 from ..memory.scope import EVERY_SCOPE, is_pattern
@@ -16,6 +16,16 @@ SQL_TRUE: Final = "1"
 SCOPES_NAMED_LIMIT: Final = 64
 
 
+class Allowed(NamedTuple):
+    """The same for columns in memory, but for the scopes. None allows anything; `but_kind` is a kind left out."""
+
+    now_us: int
+    kind: str | None
+    but_kind: str | None
+    trust: int | None
+    valid_at_us: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """A WHERE clause over `record`, with its parameters. `scopes` are those of the filter that exist here."""
@@ -24,6 +34,7 @@ class Conditions:
     parameters: tuple[object, ...]
     scopes: tuple[ScopeCount, ...] | None
     unknown_scopes: tuple[str, ...]
+    allowed: Allowed
 
     @staticmethod
     def of(filters: Filters, now_us: int, known: dict[str, ScopeCount], sources_too: bool = True) -> Conditions:
@@ -47,7 +58,11 @@ class Conditions:
             parts.append(("record.valid_from_us <= ?", filters.valid_at_us))
             parts.append(("record.valid_to_us > ?", filters.valid_at_us))
         unknown = tuple(name for name in filters.scopes or () if name not in known and not is_pattern(name))
-        return Conditions(" AND ".join(sql for sql, _ in parts), tuple(value for _, value in parts), scopes, unknown)
+        trust = None if filters.trust is None else TRUST_NUMBERS.get(filters.trust, -1)
+        left_out = EPISODE if filters.kind is None and not sources_too else None
+        allowed = Allowed(now_us, filters.kind, left_out, trust, filters.valid_at_us)
+        sql, parameters = " AND ".join(sql for sql, _ in parts), tuple(value for _, value in parts)
+        return Conditions(sql, parameters, scopes, unknown, allowed)
 
     @property
     def is_empty(self) -> bool:

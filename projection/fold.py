@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from typing import Any
 
+from ..embedding.embedder import Embedder
 from ..log.entry import Entry
 from ..memory.digest import (
     DIGEST_BYTES,
@@ -40,6 +41,7 @@ from .rows import (
 from .scopes import ScopeNumbers
 from .sqlite import write_rows
 from .state import STANDING, HotState
+from .vectors import VectorChanges
 
 Row = tuple[Any, ...]
 
@@ -48,7 +50,13 @@ class Fold:
     """The rows that one workspace leads to, and how they change counts and buckets."""
 
     def __init__(
-        self, workspace: Workspace, state: HotState, scopes: ScopeNumbers, mentions: Mentions, whole_after: int
+        self,
+        workspace: Workspace,
+        state: HotState,
+        scopes: ScopeNumbers,
+        mentions: Mentions,
+        whole_after: int,
+        embedder: Embedder | None = None,
     ) -> None:
         standing = state.standing()
         self._workspace = workspace
@@ -63,6 +71,7 @@ class Fold:
         self._contents: list[Row] = []
         self._dropped: list[Row] = []
         self._words = WordChanges()
+        self._vectors = VectorChanges(embedder)
         self._regrounded: set[bytes] = set()
         self._following: list[Row] = []
         self._followed_no_more: list[Row] = []
@@ -83,6 +92,7 @@ class Fold:
         self._write_derivations(connection)
         self._write_records(connection)
         self._words.write(connection)
+        self._vectors.write(connection, last.index)
         self._erase_pasts(connection)
         self._write_pasts(connection)
         self._write_contenders(connection)
@@ -124,9 +134,9 @@ class Fold:
         self._next_number += 1
         scope = self._scopes.count(record.scope, 1)
         searchable = is_searchable(record)
-        self._put_in(number, record, scope, searchable)
+        row = self._put_in(number, record, scope, searchable)
         if searchable:
-            self._words.add(record.id, number, searched_text(record, scope))
+            self._say(row, record, scope)
 
     def _replace(self, before: Held, record: Record) -> None:
         scope = self._scopes.number(record.scope)
@@ -137,20 +147,22 @@ class Fold:
         self._change(record.id, before.digest)
         if before.record.grounds:
             self._regrounded.add(record.id)
-        self._put_in(before.number, record, scope, searchable)
-        self._say_again(before, record, scope, searchable)
+        row = self._put_in(before.number, record, scope, searchable)
+        self._say_again(before, row, record, scope, searchable)
 
-    def _put_in(self, number: int, record: Record, scope: int, searchable: bool) -> None:
+    def _put_in(self, number: int, record: Record, scope: int, searchable: bool) -> Row:
         id = record.id
         digest, body = stored(record)
         if record.grounds:
             self._regrounded.add(id)
         if record.follows:
             self._following.append((record.follows, id))
-        self._records.append(facets(number, record, scope, searchable))
+        row = facets(number, record, scope, searchable)
+        self._records.append(row)
         self._contents.append((number, digest, body))
         self._change(id, digest)
         self.present[id] = Held(number, digest, record)
+        return row
 
     def _write_records(self, connection: sqlite3.Connection) -> None:
         write_rows(connection, schema.DROP_RECORD, self._dropped)
@@ -158,19 +170,25 @@ class Fold:
         write_rows(connection, schema.PUT_RECORD, self._records)
         write_rows(connection, schema.PUT_CONTENT, self._contents)
 
-    # --- full text ----------------------------------------------------------------------------------------------------
+    # --- full text and vectors ----------------------------------------------------------------------------------------
 
-    def _say_again(self, before: Held, record: Record, scope: int, searchable: bool) -> None:
+    def _say(self, row: Row, record: Record, scope: int) -> None:
+        self._words.add(record.id, row[0], searched_text(record, scope))
+        self._vectors.say(row, record)
+
+    def _say_again(self, before: Held, row: Row, record: Record, scope: int, searchable: bool) -> None:
         if searchable and is_searchable(before.record) and _same_words(before.record, record):
+            self._vectors.keep(row)
             return
         self._unsay(before)
         if searchable:
-            self._words.add(record.id, before.number, searched_text(record, scope))
+            self._say(row, record, scope)
 
     def _unsay(self, held: Held) -> None:
         if is_searchable(held.record):
             scope = self._scopes.number(held.record.scope)
             self._words.remove(held.record.id, held.number, searched_text(held.record, scope))
+            self._vectors.unsay(held.number, scope)
 
     # --- what is no present record ------------------------------------------------------------------------------------
 

@@ -10,9 +10,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
+from ..embedding.choice import index_embedder
+from ..embedding.vectors import says_nothing
 from ..memory.digest import (
     BUCKETS,
     DIGEST_BYTES,
@@ -27,6 +29,7 @@ from .errors import is_revocation
 from .fulltext import SAMPLE, WORDS, WordChanges
 from .rows import contenders_of, facets, is_searchable, record_of, searched_text
 from .state import StoredState
+from .vectors import embedded_text, made_by
 
 PAGE_FINDINGS_LIMIT: Final = 100
 RECORDS_AT_ONCE: Final = 1_000
@@ -45,7 +48,7 @@ def findings(connection: sqlite3.Connection) -> Iterator[Finding]:
 
     Runs in the caller's transaction: about two seconds for each 100 000 records.
     """
-    for check in (_pages, _full_text_structure, _counts, _records, _derivations, _buckets, _words):
+    for check in (_pages, _full_text_structure, _counts, _records, _vectors, _derivations, _buckets, _words):
         try:
             yield from check(connection)
         except sqlite3.DatabaseError as error:
@@ -111,6 +114,7 @@ def look_at_bucket(connection: sqlite3.Connection, number: int) -> Looked:
     within, found, total, rows = ids_of(number), list[Finding](), 0, 0
     try:
         found += _records(connection, within)
+        found += _vectors(connection, within)
         for _, digest in _digests(connection, within):
             total ^= int.from_bytes(digest, "big")
             rows += 1
@@ -165,6 +169,35 @@ def _records(connection: sqlite3.Connection, within: Ids | None = None) -> Itera
     for digest, body in _selected(connection, "SELECT digest, CAST(body AS BLOB) FROM principal", "key", within):
         if sha256(b"principal\0" + body).digest() != digest:
             yield Finding("principal", "the row does not match its digest")
+
+
+_EMBEDDED: Final = """
+SELECT record.number, record.id, record.searchable, record.scope, record.trust, record.kind, record.expiry_us,
+    record.valid_from_us, record.valid_to_us, CAST(content.body AS BLOB)
+FROM record JOIN content ON content.number = record.number
+"""
+_VECTOR: Final = (
+    "SELECT scope, trust, kind, expiry_us, valid_from_us, valid_to_us, components FROM vector WHERE number = ?"
+)
+
+
+def _vectors(connection: sqlite3.Connection, within: Ids | None = None) -> Iterator[Finding]:
+    """Make every vector again, and compare. Those of records that are not there are looked for as a whole only."""
+    embedder = index_embedder("", made_by(connection).name)
+    if within is None:
+        strays = "vector" if embedder is None else "vector WHERE number NOT IN (SELECT number FROM record)"
+        (count,) = connection.execute(f"SELECT count(*) FROM {strays}").fetchone()
+        if count:
+            yield Finding("vector", f"{count} rows belong to no record")
+    if embedder is None:
+        return
+    rows = _selected(connection, _EMBEDDED, "record.id", within)
+    while some := list(islice(rows, RECORDS_AT_ONCE)):
+        vectors = embedder.embed([embedded_text(record_of(body)) for *_, body in some])
+        for (number, id, searchable, *narrow, _), vector in zip(some, vectors, strict=True):
+            wanted = (*narrow, vector) if searchable and not says_nothing(vector) else None
+            if connection.execute(_VECTOR, (number,)).fetchone() != wanted:
+                yield Finding("vector", "the row does not match its record", id)
 
 
 def _selected(

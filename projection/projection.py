@@ -10,21 +10,24 @@ from weakref import WeakSet
 
 import msgpack
 
+from ..embedding.embedder import Embedder
 from ..log.entry import SALT_BYTES, Entry, Position
 from ..memory.machine import evolve_entry
 from ..memory.state import Workspace
 from . import schema
-from .errors import FoldOrder, translated
+from .errors import FoldOrder, OtherEmbedder, translated
 from .fold import Fold
 from .fulltext import SAMPLE, WORDS, merge
 from .integrity import Finding, findings
 from .mentions import Mentions, mentions_of
 from .reader import Reader
+from .recall import Meaning
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
 from .scrub import Scrubber
 from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, MEMORY, WAL_BYTES_LIMIT, Database, transaction
 from .state import HotState
+from .vectors import NOBODY, Made, made_by, note_maker
 
 REBUILD_BYTES: Final = 4 << 20
 BESIDE: Final = "-again"
@@ -51,8 +54,12 @@ class Projection:
     text that was erased may still be in the file or in the log; `Reader.erasures_left` says of what.
     """
 
-    def __init__(self, database: Database, connection: sqlite3.Connection, started_over: str) -> None:
+    def __init__(
+        self, database: Database, connection: sqlite3.Connection, started_over: str, embedder: Embedder | None
+    ) -> None:
         self.started_over = started_over
+        self._embedder = embedder
+        self._meaning = None if embedder is None else _meaning(embedder)
         self._database = database
         self._connection = connection
         self._readers: WeakSet[Reader] = WeakSet()
@@ -62,8 +69,11 @@ class Projection:
         self.erasures_left = connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
 
     @staticmethod
-    def open(path: str | Path) -> Projection:
-        """Open the projection at `path`, or begin a new one where it cannot be used. `:memory:` ends with `close`."""
+    def open(path: str | Path, embedder: Embedder | None = None) -> Projection:
+        """Open the projection at `path`, or begin a new one where it cannot be used. `:memory:` ends with `close`.
+
+        Its vectors are made by `embedder`; with None it has none. Raises `OtherEmbedder` where another one made them.
+        """
         database = Database(path)
         reason = _unusable(database)
         if reason:
@@ -73,16 +83,45 @@ class Projection:
             with transaction(connection):
                 schema.create(connection)
                 connection.execute(schema.PUT_STATE, (SCHEMA, pack(schema.SCHEMA_VERSION)))
-        return Projection(database, connection, reason)
+        try:
+            _settle_embedder(database, connection, Made.by(embedder))
+            return Projection(database, connection, reason, embedder)
+        except BaseException:
+            connection.close()
+            database.close()
+            raise
 
     @staticmethod
-    def rebuild(path: str | Path, history: History, last: int, progress: Progress | None = None) -> Projection:
+    def maker(path: str | Path) -> Made:
+        """Who made the vectors of the projection at `path`; nobody where there is none that can be used."""
+        database = Database(path)
+        if _unusable(database):
+            return NOBODY
+        connection = database.reader()
+        try:
+            return made_by(connection)
+        finally:
+            connection.close()
+
+    @staticmethod
+    def rebuild(
+        path: str | Path,
+        history: History,
+        last: int,
+        progress: Progress | None = None,
+        embedder: Embedder | None = None,
+    ) -> Projection:
         """Throw the file at `path` away and fold `history` again up to entry `last`. No reader may be open."""
         if str(path) != MEMORY:
             Database(path).remove()
-        projection = Projection.open(path)
+        projection = Projection.open(path, embedder)
         projection.catch_up(history, last, progress)
         return projection
+
+    @property
+    def made_by(self) -> Made:
+        """Who makes the vectors that are held."""
+        return Made.by(self._embedder)
 
     @property
     def applied(self) -> Position:
@@ -126,7 +165,7 @@ class Projection:
             connection.execute("BEGIN IMMEDIATE")
             workspace, mentions = self._evolved(new)
             whole_after = max(entry.erased_by for entry in new)
-            fold = Fold(workspace, self._state, self._scopes, mentions, whole_after)
+            fold = Fold(workspace, self._state, self._scopes, mentions, whole_after, self._embedder)
             standing = fold.write(connection, new[-1])
             connection.execute("COMMIT")
         except BaseException as error:
@@ -177,17 +216,17 @@ class Projection:
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time. Raises `ProjectionDamaged`."""
         with translated(self._database.path):
-            reader = Reader(self._database.reader(), self._database.path)
+            reader = Reader(self._database.reader(), self._database.path, self._meaning)
         self._readers.add(reader)
         return reader
 
     def beside(self) -> Projection:
         """An empty projection, to fold history again while this one goes on; give it back with `discard`."""
         if self._database.in_memory:
-            return Projection.open(MEMORY)
+            return Projection.open(MEMORY, self._embedder)
         path = self._database.path + BESIDE
         Database(path).remove()
-        return Projection.open(path)
+        return Projection.open(path, self._embedder)
 
     def discard(self) -> None:
         """Close this projection and delete its file."""
@@ -204,6 +243,8 @@ class Projection:
                 other._connection.backup(self._connection)
             finally:
                 self._begin()
+                if self._meaning is not None:
+                    self._meaning.shelves.clear()
         self._bound_journal()
 
     def scrubber(self) -> Scrubber:
@@ -274,6 +315,23 @@ class Projection:
         finally:
             self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         return busy == 0
+
+
+def _meaning(embedder: Embedder) -> Meaning:
+    from .nearest import Shelves  # numpy takes a tenth of a second, and most memories need none
+
+    return Meaning(embedder, Shelves(embedder.width))
+
+
+def _settle_embedder(database: Database, connection: sqlite3.Connection, wanted: Made) -> None:
+    """Vectors of two makers cannot be compared: another one is taken only while there is nothing to be found."""
+    made = made_by(connection)
+    if made == wanted:
+        return
+    if connection.execute("SELECT 1 FROM record WHERE searchable LIMIT 1").fetchone():
+        raise OtherEmbedder(database.path, str(made), str(wanted))
+    with transaction(connection, "BEGIN IMMEDIATE"):
+        note_maker(connection, wanted)
 
 
 def _records_of(items: Sequence[Any]) -> Iterator[bytes]:

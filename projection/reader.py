@@ -46,12 +46,12 @@ from .answers import (
 from .errors import SnapshotRevoked, translated
 from .filters import Conditions
 from .queue import Queue
-from .recall import Search
+from .recall import Meaning, Search
 from .rows import Standing, mark_of, mention_number, mentioned_at, pack, past_of, principal_of, record_of, unpack
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
 from .state import StoredState
-from .terms import terms
+from .terms import QUERY_CHARACTERS_LIMIT, terms
 
 PAGE_LIMIT: Final = 1_000
 GET_LIMIT: Final = 1_000
@@ -65,8 +65,9 @@ BARRED_LIMIT: Final = 1_000
 class Reader(StoredState):
     """Queries over the projection, and the `memory.state.State` of the moment. For one thread at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, file: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: str, meaning: Meaning | None = None) -> None:
         super().__init__(connection, file)
+        self._meaning = meaning
         self._depth = 0
         self._snapshots = 0
         self._guard = Lock()
@@ -291,8 +292,10 @@ class Reader(StoredState):
             hits: list[Hit] = []
             notices = list(asked.notices)
             if asked.phrases and not conditions.is_empty:
-                search = Search(self._connection, conditions, standing.searchable, point.now_us)
-                hits, choice = search.hits(asked.phrases, k)
+                search = Search(
+                    self._connection, conditions, standing.searchable, point.now_us, standing.index, self._meaning
+                )  # fmt: skip
+                hits, choice = search.hits(query[:QUERY_CHARACTERS_LIMIT], asked.phrases, k)
                 notices += choice.notices
             return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
 

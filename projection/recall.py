@@ -1,8 +1,9 @@
-"""Recall: candidates by words under hard filters, then one rank for all (MEMORY § 7).
+"""Recall: candidates by words and by vectors under hard filters, then one rank for all (MEMORY § 7).
 
-Two candidate lists come out of one pass over the full-text hits, the verified and the others, so that no flood of
-candidates can push the verified out before they are ranked. Words that are in a large share of all records are not
-looked at when rarer ones were asked for; when only such words were asked for, the newest hits are looked at and no
+Each *lane* gives candidates with scores: the words of the question, and where an embedder was chosen its meaning. The
+scores of a lane are spread over 0 to 1 and the lanes added up. In every lane the verified are a list of their own, so
+that no flood of candidates can push them out before they are ranked. Words that are in a large share of all records are
+not looked at when rarer ones were asked for; when only such words were asked for, the newest hits are looked at and no
 others, so that no question takes longer than its budget.
 """
 
@@ -13,16 +14,21 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import log
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..embedding.embedder import Embedder
 from ..memory.ranking import normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
 from . import schema
 from .answers import Hit
 from .filters import Conditions
+from .names import names_in, unnamed
 from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
 from .terms import EVERYWHERE, Budget, Choice, choose
+
+if TYPE_CHECKING:
+    from .nearest import Near, Shelves
 
 SLICE: Final = 64
 SLICE_PER_ASKED: Final = 4
@@ -31,6 +37,11 @@ NEWEST_PHRASES: Final = 4
 COUNTED_LIMIT: Final = 1_024
 SMALL_SCOPE_SHARE: Final = 0.02
 SMALL_SCOPE_RECORDS: Final = 4_096
+NAME_BOOST: Final = 0.3
+RELEVANCE_DECIMALS: Final = 9
+WORDS: Final = "words"
+NEWEST: Final = "newest"
+MEANING: Final = "vectors"
 WITHIN_SMALL_SCOPE: Final = Budget(hits=131_072, share=1.0)
 
 # Rows come out as one JSON array. Between two rows SQLite lets other threads run, and while one of them folds, a reader
@@ -56,7 +67,7 @@ SELECT json_group_array(number) FROM (
 """
 _WEIGHED: Final = """
 SELECT json_group_array(
-    json_array(number, hex(id), trust, confidence_ppm, support, pinned, strength_ppm, strength_at_us)
+    json_array(number, hex(id), trust, confidence_ppm, support, pinned, strength_ppm, strength_at_us, name)
 )
 FROM record WHERE number IN (SELECT value FROM json_each(?))
 """
@@ -64,15 +75,15 @@ _BODIES: Final = "SELECT number, body FROM content WHERE number IN (SELECT value
 _TRUST_NAMES: Final = {number: name for name, number in TRUST_NUMBERS.items()}
 
 
-class Candidates(NamedTuple):
-    """Row numbers with their lexical scores, the higher the better, from the lane of that name."""
+class Lane(NamedTuple):
+    """One way to find candidates: row numbers with their scores, the higher the better."""
 
-    lane: str
+    name: str
     scores: dict[int, float]
 
 
 class Candidate(NamedTuple):
-    """A record that may be in the answer: as much of it as ranks it. `id` in hex digits."""
+    """A record that may be in the answer: as much of it as ranks it. `id` in hex digits, `name` marks its subject."""
 
     number: int
     id: str
@@ -82,32 +93,59 @@ class Candidate(NamedTuple):
     pinned: bool
     strength_ppm: int
     strength_at_us: int
+    name: int
 
 
 class Ranked(NamedTuple):
-    """A candidate with its rank and the lexical part of it."""
+    """A candidate with its rank and how well it fits the question, 0 to 1."""
 
     score: float
     relevance: float
     candidate: Candidate
 
 
-class Search:
-    """One recall over one connection, inside a snapshot. `population` is how many records can be recalled at all."""
+class Meaning(NamedTuple):
+    """What a projection with vectors has its questions answered by."""
 
-    def __init__(self, connection: sqlite3.Connection, conditions: Conditions, population: int, now_us: int) -> None:
+    embedder: Embedder
+    shelves: Shelves
+
+
+class Search:
+    """One recall over one connection, inside the snapshot at entry `index`.
+
+    `population` is how many records can be recalled at all. With `meaning`, vectors are a lane too.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        conditions: Conditions,
+        population: int,
+        now_us: int,
+        index: int = 0,
+        meaning: Meaning | None = None,
+    ) -> None:
         self._connection = connection
         self._conditions = conditions
         self._population = population
         self._now_us = now_us
+        self._index = index
+        self._meaning = meaning
+        self._known: dict[int, Candidate] = {}
 
-    def hits(self, phrases: tuple[str, ...], k: int) -> tuple[list[Hit], Choice]:
-        """The best `k` records for the phrases of a question, best first, and the phrases that were searched."""
+    def hits(self, question: str, phrases: tuple[str, ...], k: int) -> tuple[list[Hit], Choice]:
+        """The best `k` records for a question and its phrases, best first, and the phrases that were searched."""
         choice = self._choice(phrases)
-        candidates = self._candidates(choice, max(SLICE, SLICE_PER_ASKED * k))
-        best = _best(self._ranked(candidates), k)
+        slice = max(SLICE, SLICE_PER_ASKED * k)
+        lanes = [self._by_words_at_all(choice, slice)]
+        self._weigh(lanes[0].scores)
+        named = self._named(question)
+        lanes.append(self._by_meaning(unnamed(question, named), slice))
+        self._weigh(lanes[1].scores)
+        best = _best(self._ranked(lanes, frozenset(named.values())), k)
         records = self._records(ranked.candidate.number for ranked in best)
-        return [_hit(ranked, records[ranked.candidate.number], candidates) for ranked in best], choice
+        return [_hit(ranked, records[ranked.candidate.number], lanes) for ranked in best], choice
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
@@ -125,23 +163,23 @@ class Search:
         limit = max(SMALL_SCOPE_RECORDS, SMALL_SCOPE_SHARE * self._population)
         return records is not None and records <= limit
 
-    def _candidates(self, choice: Choice, slice: int) -> Candidates:
+    def _by_words_at_all(self, choice: Choice, slice: int) -> Lane:
         if not choice.phrases:
-            return Candidates("words", {})
+            return Lane(WORDS, {})
         return self._by_words(choice, slice) if choice.ranked else self._newest(choice)
 
-    def _by_words(self, choice: Choice, slice: int) -> Candidates:
+    def _by_words(self, choice: Choice, slice: int) -> Lane:
         sql = _RANKED.format(conditions=self._conditions.sql)
         parameters = (self._within_scope(choice.expression), *self._conditions.parameters, slice, slice)
-        return Candidates("words", {number: -score for number, score in self._array(sql, *parameters)})
+        return Lane(WORDS, {number: -score for number, score in self._array(sql, *parameters)})
 
-    def _newest(self, choice: Choice) -> Candidates:
+    def _newest(self, choice: Choice) -> Lane:
         scores: defaultdict[int, float] = defaultdict(float)
         for phrase in choice.phrases[:NEWEST_PHRASES]:
             weight = log(2 + self._population / (1 + self._commonness(phrase)))
             for number in self._newest_hits(phrase):
                 scores[number] += weight
-        return Candidates("newest", dict(scores))
+        return Lane(NEWEST, dict(scores))
 
     def _newest_hits(self, phrase: str) -> set[int]:
         sql = _NEWEST.format(conditions=self._conditions.sql)
@@ -156,19 +194,66 @@ class Search:
     def _within_scope(self, expression: str) -> str:
         return f"({expression}) AND {self._conditions.scope_expression}" if self._is_small_scope else expression
 
+    def _by_meaning(self, question: str, slice: int) -> Lane:
+        if self._meaning is None:
+            return Lane(MEANING, {})
+        embedder, shelves = self._meaning
+        (vector,) = embedder.embed([question])
+        allowed = self._conditions.allowed
+        found = [shelves.near(self._connection, self._index, scope, vector, allowed) for scope in self._scopes()]
+        return Lane(MEANING, self._nearest(found, slice))
+
+    def _scopes(self) -> Iterable[int]:
+        if self._conditions.scopes is not None:
+            return [scope.number for scope in self._conditions.scopes]
+        return [number for number, *_ in self._connection.execute(schema.GET_SCOPES)]
+
+    def _nearest(self, found: Sequence[Near], slice: int) -> dict[int, float]:
+        """The nearest `slice` of the verified and of the others; where many are equally near, the first by id."""
+        scores: dict[int, float] = {}
+        for trust in (TRUST_NUMBERS[VERIFIED], TRUST_NUMBERS[CANDIDATE]):
+            near = {number: cosine for each in found for number, cosine in each.best(trust, slice)}
+            if len(near) > slice:
+                self._weigh(near)
+                ordered = sorted(near, key=lambda number: order(near[number], self._known[number].id))
+                near = {number: near[number] for number in ordered[:slice]}
+            scores |= near
+        return scores
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _named(self, question: str) -> dict[str, int]:
+        """The names in the question under which something is known, each with its mark."""
+        known = {candidate.name for candidate in self._known.values()}
+        return {name: mark for name, mark in names_in(question).items() if mark in known}
+
     # --- rank ---------------------------------------------------------------------------------------------------------
 
-    def _ranked(self, candidates: Candidates) -> list[Ranked]:
-        relevances = dict(zip(candidates.scores, normalised(list(candidates.scores.values())), strict=True))
-        ranked = [
-            Ranked(rank(candidate, relevances[candidate.number], self._now_us), relevances[candidate.number], candidate)
-            for candidate in self._weighed(candidates.scores)
-        ]
+    def _ranked(self, lanes: Sequence[Lane], named: frozenset[int]) -> list[Ranked]:
+        ranked: list[Ranked] = []
+        for number, relevance in self._relevances(lanes, named).items():
+            candidate = self._known[number]
+            ranked.append(Ranked(rank(candidate, relevance, self._now_us), relevance, candidate))
         return sorted(ranked, key=lambda each: order(each.score, each.candidate.id))
 
-    def _weighed(self, numbers: Iterable[int]) -> list[Candidate]:
-        rows = self._array(_WEIGHED, json.dumps(list(numbers)))
-        return [Candidate(number, id, _TRUST_NAMES[trust], *rest) for number, id, trust, *rest in rows]
+    def _relevances(self, lanes: Sequence[Lane], named: frozenset[int]) -> dict[int, float]:
+        """The lanes added up, and more for who is asked about; the best has 1."""
+        sums: defaultdict[int, float] = defaultdict(float)
+        for lane in lanes:
+            for number, share in zip(lane.scores, normalised(list(lane.scores.values())), strict=True):
+                sums[number] += share
+        for number in sums:
+            if self._known[number].name in named:
+                sums[number] += NAME_BOOST
+        best = max(sums.values(), default=0.0)
+        return {number: round(total / best, RELEVANCE_DECIMALS) for number, total in sums.items()} if best else {}
+
+    def _weigh(self, numbers: Iterable[int]) -> None:
+        """Know what ranks these candidates."""
+        wanted = [number for number in numbers if number not in self._known]
+        if wanted:
+            for number, id, trust, *rest in self._array(_WEIGHED, json.dumps(wanted)):
+                self._known[number] = Candidate(number, id, _TRUST_NAMES[trust], *rest)
 
     def _records(self, numbers: Iterable[int]) -> dict[int, Record]:
         rows = self._connection.execute(_BODIES, (json.dumps(list(numbers)),)).fetchall()
@@ -178,9 +263,10 @@ class Search:
         return json.loads(self._connection.execute(sql, parameters).fetchone()[0])
 
 
-def _hit(ranked: Ranked, record: Record, candidates: Candidates) -> Hit:
-    lanes = {candidates.lane: candidates.scores[ranked.candidate.number]}
-    return Hit(record, ranked.score, ranked.relevance, lanes)
+def _hit(ranked: Ranked, record: Record, lanes: Sequence[Lane]) -> Hit:
+    number = ranked.candidate.number
+    scores = {lane.name: lane.scores[number] for lane in lanes if number in lane.scores}
+    return Hit(record, ranked.score, ranked.relevance, scores)
 
 
 def _best(ordered: Sequence[Ranked], k: int) -> Sequence[Ranked]:

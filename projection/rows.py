@@ -21,6 +21,7 @@ from ..memory.principals import Principal
 from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Witness
 from ..memory.window import Window
+from .names import name_mark
 from .schema import EVER_SINCE, FOREVER
 from .words import indexed
 
@@ -163,6 +164,7 @@ def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[i
         FOREVER if expiry_us is None else expiry_us,
         EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
         FOREVER if record.valid_to_us is None else record.valid_to_us,
+        name_mark(normal_name(record.subject)),
     )
 
 

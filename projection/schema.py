@@ -35,7 +35,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -71,6 +71,7 @@ record = Table(
     Column("expiry_us", Integer, nullable=False),
     Column("valid_from_us", Integer, nullable=False),
     Column("valid_to_us", Integer, nullable=False),
+    Column("name", Integer, nullable=False),
 )  # fmt: skip
 Index("record_id", record.c.id, unique=True)
 Index("record_scope", record.c.scope)
@@ -188,6 +189,27 @@ erasure = Table(
     Column("id", LargeBinary, primary_key=True),
     Column("is_done", Integer, nullable=False),
     sqlite_with_rowid=False,
+)  # fmt: skip
+
+vector = Table(
+    "vector", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("scope", Integer, nullable=False),
+    Column("stamp", Integer, nullable=False),
+    Column("trust", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("expiry_us", Integer, nullable=False),
+    Column("valid_from_us", Integer, nullable=False),
+    Column("valid_to_us", Integer, nullable=False),
+    Column("components", LargeBinary, nullable=False),
+)  # fmt: skip
+Index("vector_news", vector.c.scope, vector.c.stamp)
+
+vanished = Table(
+    "vanished", metadata,
+    Column("place", Integer, primary_key=True),
+    Column("scope", Integer, nullable=False),
+    Column("number", Integer, nullable=False),
 )  # fmt: skip
 
 command = Table(
@@ -409,6 +431,27 @@ GET_ERASURES_LEFT: Final = _text(
     .order_by(erasure.c.entry_index, erasure.c.id)
 )
 GET_PASTS: Final = _text(select(past).where(past.c.id == bindparam("id")))
+
+PUT_VECTOR: Final = _put(vector)
+KEEP_VECTOR: Final = (
+    "UPDATE vector SET stamp = ?, trust = ?, kind = ?, expiry_us = ?, valid_from_us = ?, valid_to_us = ? "
+    "WHERE number = ?"
+)
+DROP_VECTOR: Final = _drop(vector, "number")
+GET_VECTORS_SINCE: Final = _text(
+    select(
+        vector.c.number, vector.c.trust, vector.c.kind, vector.c.expiry_us, vector.c.valid_from_us,
+        vector.c.valid_to_us, vector.c.components,
+    ).where(vector.c.scope == bindparam("scope"), vector.c.stamp > bindparam("stamp"))
+)  # fmt: skip
+PUT_VANISHED: Final = "INSERT INTO vanished (scope, number) VALUES (?, ?)"
+DROP_VANISHED_BEFORE: Final = "DELETE FROM vanished WHERE place <= (SELECT max(place) FROM vanished) - ?"
+GET_VANISHED_PLACES: Final = "SELECT coalesce(min(place), 0), coalesce(max(place), 0) FROM vanished"
+GET_VANISHED_SINCE: Final = _text(
+    select(vanished.c.number)
+    .where(vanished.c.place > bindparam("place"), vanished.c.scope == bindparam("scope"))
+    .order_by(vanished.c.place)
+)
 
 PUT_COMMAND: Final = _put(command)
 GET_COMMAND: Final = _text(select(command.c.outcome).where(command.c.id == bindparam("id")))

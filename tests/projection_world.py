@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from veridical.embedding.embedder import Embedder
 from veridical.log.canonical import Canonical, decode, encode
 from veridical.log.entry import GENESIS_HASH, CommandHead, Entry, Envelope, body_hash
 from veridical.log.identifier import uuid7
@@ -129,14 +130,15 @@ def _left(entry: Entry, items: Sequence[Any], erased: dict[bytes, int]) -> tuple
 
 
 class Folder:
-    """Makes projections of histories, and closes them with itself."""
+    """Makes projections of histories, with the vectors of an embedder, and closes them with itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        self._embedder = embedder
         self._made: list[Projection] = []
 
     def __call__(self, entries: Sequence[Entry], *sizes: int, path: str | Path = ":memory:") -> Projection:
         """A projection that got the entries in batches of these sizes, the last one for all that is left."""
-        projection = Projection.open(path)
+        projection = Projection.open(path, self._embedder)
         self._made.append(projection)
         place = 0
         for size in (*sizes, len(entries)):

@@ -192,8 +192,8 @@ def test_wrong_settings_are_trouble(monkeypatch: pytest.MonkeyPatch, setting: st
     ("name", "told"),
     [
         ("", "words"),
-        ("hash", "surface, not meaning; recall asks none yet, it goes by words"),
-        ("local", "meaning; recall asks none yet, it goes by words"),
+        ("hash", "surface, not meaning"),
+        ("local", "meaning"),
     ],
 )
 def test_the_embedder_is_told(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:

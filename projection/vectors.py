@@ -1,0 +1,114 @@
+"""The vectors of what can be recalled, written by the fold (MEMORY § 7).
+
+A vector is a function of the record's words and of the embedder, as the full text is of the words. Where making one
+needs nobody else and always gives the same, the fold makes it in the transaction that writes the record: the same
+history gives the same answers on every node, and nothing is ever found by words that is not found by meaning too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final, NamedTuple
+
+from ..embedding.embedder import Embedder
+from ..embedding.vectors import says_nothing
+from ..memory.record import Record
+from . import schema
+from .rows import pack, unpack
+from .sqlite import write_rows
+
+EMBEDDER: Final = "embedder"
+"""Under this name the state says whose vectors the file holds."""
+VANISHED_KEPT: Final = 65_536
+"""So many removals a reader may have missed before it reads a scope's vectors anew."""
+
+Row = tuple[Any, ...]
+
+
+class Made(NamedTuple):
+    """By whom the vectors of a file were made, and how many components they have. Nobody: none are held."""
+
+    name: str
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.width} components)" if self.width else self.name
+
+    @staticmethod
+    def by(embedder: Embedder | None) -> Made:
+        """Whose vectors that embedder makes."""
+        return NOBODY if embedder is None else Made(embedder.name, embedder.width)
+
+
+NOBODY: Final = Made("lexical", 0)
+
+
+def made_by(connection: sqlite3.Connection) -> Made:
+    """Whose vectors the file holds."""
+    row = connection.execute(schema.GET_STATE, (EMBEDDER,)).fetchone()
+    return Made._make(unpack(row[0])) if row else NOBODY
+
+
+def note_maker(connection: sqlite3.Connection, made: Made) -> None:
+    """From now on these are whose vectors the file holds."""
+    connection.execute(schema.PUT_STATE, (EMBEDDER, pack(made)))
+
+
+def embedded_text(record: Record) -> str:
+    """What of a record its vector is made of."""
+    return f"{record.subject} {record.predicate.replace('_', ' ')} {record.text}"
+
+
+class VectorChanges:
+    """Vectors that leave and vectors that come, of one batch. Without an embedder nothing is noted."""
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._said: list[tuple[Row, str]] = []
+        self._kept: list[Row] = []
+        self._gone: list[Row] = []
+
+    def say(self, facets: Row, record: Record) -> None:
+        """The record with these `facets` has new words, or can be recalled from now on."""
+        if self._embedder is not None:
+            self._said.append((facets, embedded_text(record)))
+
+    def keep(self, facets: Row) -> None:
+        """It says what it said; what filters read may be different."""
+        if self._embedder is not None:
+            self._kept.append(facets)
+
+    def unsay(self, number: int, scope: int) -> None:
+        """The record of that number is recalled no more."""
+        if self._embedder is not None:
+            self._gone.append((scope, number))
+
+    def write(self, connection: sqlite3.Connection, stamp: int) -> None:
+        """Out first, then in. `stamp`: the entry that the batch ends with; it tells readers what is new to them."""
+        if self._embedder is None or not (self._said or self._kept or self._gone):
+            return
+        self._drop(connection, self._gone)
+        write_rows(connection, schema.KEEP_VECTOR, [(stamp, *_filtered(each), each[0]) for each in self._kept])
+        vectors = self._embedder.embed([text for _, text in self._said]) if self._said else []
+        put: list[Row] = []
+        empty: list[Row] = []
+        for (each, _), vector in zip(self._said, vectors, strict=True):
+            if says_nothing(vector):
+                empty.append((each[2], each[0]))
+            else:
+                put.append((each[0], each[2], stamp, *_filtered(each), vector))
+        self._drop(connection, empty)
+        write_rows(connection, schema.PUT_VECTOR, put)
+
+    @staticmethod
+    def _drop(connection: sqlite3.Connection, gone: list[Row]) -> None:
+        if gone:
+            connection.executemany(schema.PUT_VANISHED, gone)
+            connection.executemany(schema.DROP_VECTOR, [(number,) for _, number in gone])
+            connection.execute(schema.DROP_VANISHED_BEFORE, (VANISHED_KEPT,))
+
+
+def _filtered(facets: Row) -> Row:
+    """Trust, kind, expiry and validity of a record's narrow row: what a search by vectors may have to look at."""
+    _, _, _, kind, trust, _, _, _, _, _, _, expiry_us, valid_from_us, valid_to_us, _ = facets
+    return (trust, kind, expiry_us, valid_from_us, valid_to_us)
