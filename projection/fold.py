@@ -24,6 +24,7 @@ from ..memory.record import VERIFIED, PastVersion, Record
 from ..memory.state import Workspace, resting_under
 from ..memory.window import first_id
 from . import schema
+from .context import Surroundings
 from .fulltext import WordChanges
 from .mentions import Mentions
 from .rows import (
@@ -72,6 +73,7 @@ class Fold:
         self._dropped: list[Row] = []
         self._words = WordChanges()
         self._vectors = VectorChanges(embedder)
+        self._around = Surroundings(workspace, state)
         self._regrounded: set[bytes] = set()
         self._following: list[Row] = []
         self._followed_no_more: list[Row] = []
@@ -83,12 +85,14 @@ class Fold:
     def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
         """Write everything, inside the caller's transaction, as the state after `last`; returns where that stands."""
         held = self._state.held
+        self._around.note_changes()
         for id, record in self._workspace.records.items():
             before = held(id)
             if before is None and record is not None:
                 self._add(record)
             else:
                 self._take(id, before, record)
+        self._say_neighbours_again()
         self._write_derivations(connection)
         self._write_records(connection)
         self._words.write(connection)
@@ -173,11 +177,11 @@ class Fold:
     # --- full text and vectors ----------------------------------------------------------------------------------------
 
     def _say(self, row: Row, record: Record, scope: int) -> None:
-        self._words.add(record.id, row[0], searched_text(record, scope))
+        self._words.add(record.id, row[0], searched_text(record, scope, *self._around.after(record)))
         self._vectors.say(row, record)
 
     def _say_again(self, before: Held, row: Row, record: Record, scope: int, searchable: bool) -> None:
-        if searchable and is_searchable(before.record) and _same_words(before.record, record):
+        if searchable and is_searchable(before.record) and self._same_words(before.record, record):
             self._vectors.keep(row)
             return
         self._unsay(before)
@@ -187,8 +191,26 @@ class Fold:
     def _unsay(self, held: Held) -> None:
         if is_searchable(held.record):
             scope = self._scopes.number(held.record.scope)
-            self._words.remove(held.record.id, held.number, searched_text(held.record, scope))
+            words = searched_text(held.record, scope, *self._around.before(held.record))
+            self._words.remove(held.record.id, held.number, words)
             self._vectors.unsay(held.number, scope)
+
+    def _same_words(self, before: Record, after: Record) -> bool:
+        if _searched_fields(before) != _searched_fields(after):
+            return False
+        return self._around.before(before) == self._around.after(after)
+
+    def _say_neighbours_again(self) -> None:
+        """Records that did not change themselves, around which others did."""
+        for id in self._around.touched():
+            held = self._state.held(id)
+            if held is None or not is_searchable(held.record):
+                continue
+            before, after = self._around.before(held.record), self._around.after(held.record)
+            if before != after:
+                scope = self._scopes.number(held.record.scope)
+                self._words.remove(id, held.number, searched_text(held.record, scope, *before))
+                self._words.add(id, held.number, searched_text(held.record, scope, *after))
 
     # --- what is no present record ------------------------------------------------------------------------------------
 
@@ -318,10 +340,6 @@ class Fold:
         )
         connection.execute(schema.PUT_STATE, (STANDING, pack(standing)))
         return standing
-
-
-def _same_words(before: Record, after: Record) -> bool:
-    return _searched_fields(before) == _searched_fields(after)
 
 
 def _searched_fields(record: Record) -> tuple[object, ...]:

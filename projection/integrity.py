@@ -25,6 +25,7 @@ from ..memory.digest import (
     retraction_digest,
 )  # fmt: skip
 from . import schema
+from .context import context_of
 from .errors import is_revocation
 from .fulltext import SAMPLE, WORDS, WordChanges
 from .rows import contenders_of, facets, is_searchable, record_of, searched_text
@@ -269,13 +270,14 @@ def _words(connection: sqlite3.Connection, rest: Callable[[int], None] = _no_res
 
 
 def _index_again(connection: sqlite3.Connection, beside: sqlite3.Connection, rest: Callable[[int], None]) -> None:
+    state = StoredState(connection, "")
     rows = connection.execute("SELECT number, scope, body FROM record JOIN content USING (number) ORDER BY number")
     while some := rows.fetchmany(RECORDS_AT_ONCE):
         changes = WordChanges()
         for number, scope, body in some:
             record = record_of(body)
             if is_searchable(record):
-                changes.add(record.id, number, searched_text(record, scope))
+                changes.add(record.id, number, searched_text(record, scope, *context_of(record, state)))
         beside.execute("BEGIN")
         changes.write(beside)
         beside.execute("COMMIT")

@@ -177,13 +177,15 @@ def is_searchable(record: Record) -> bool:
     )
 
 
-def searched_text(record: Record, scope: int) -> tuple[str, ...]:
-    """The columns of the full-text index for a record of the scope with that number."""
+def searched_text(record: Record, scope: int, before: str = "", after: str = "") -> tuple[str, ...]:
+    """The columns of the full-text index for a record of the scope with that number, and what stands around it."""
     return (
         indexed(record.subject),
         indexed(record.predicate),
         indexed(record.text),
         "" if record.metadata == "{}" else indexed(" ".join(_strings(json.loads(record.metadata)))),
+        before and indexed(before),
+        after and indexed(after),
         "" if record.valid_from_us is None else date_words(record.valid_from_us),
         f"{scope_mark(scope)} {VERIFIED_MARK}" if record.trust == VERIFIED else scope_mark(scope),
     )
@@ -195,18 +197,19 @@ def scope_mark(scope: int) -> str:
 
 
 def date_words(time_us: int) -> str:
-    """A day as people ask for it: `2024-03-05 march`. Empty for times that no calendar holds."""
+    """A day as people ask for it: `2024-03-05 5 march tuesday`. Empty for times that no calendar holds."""
     try:
         day = EPOCH + timedelta(microseconds=time_us)
     except OverflowError:
         return ""
-    return f"{day:%Y-%m-%d} {_MONTHS[day.month - 1]}"
+    return f"{day:%Y-%m-%d} {day.day} {_MONTHS[day.month - 1]} {_DAYS[day.weekday()]}"
 
 
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def _record(fields: tuple[Any, ...]) -> Record:

@@ -35,7 +35,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -234,8 +234,8 @@ bucket = Table(
 
 BUCKETS_IN_A_ROW: Final = 16
 
-FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "context", "dates", "marks")
-FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.3, 0.0)
+FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "details", "before", "after", "dates", "marks")
+FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3, 0.0)
 _FULL_TEXT: Final = f"""fts5({", ".join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
 
 
