@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-process sim drill bench bench-quick figures check format proto transcripts up down lock clean
+.PHONY: help setup demo test test-process sim drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -56,6 +56,9 @@ bench: .venv/.bench ## Measure beside etcd (where installed), PySyncObj and SQLi
 
 bench-quick: .venv/.bench ## Show that every measurement works, in loops too short to count
 	@PYTHONPATH=bench $(BIN)/python bench/run.py --quick $(OPTIONS)
+
+retrieval: $(READY) ## Measure how well recall finds, beside plain BM25, and write docs/retrieval.md
+	@PYTHONPATH=bench $(BIN)/python -m retrieval.run $(OPTIONS)
 
 figures: $(READY) ## Write the README's figures from what the last make bench found
 	@PYTHONPATH=bench $(BIN)/python bench/readme.py

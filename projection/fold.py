@@ -177,8 +177,9 @@ class Fold:
     # --- full text and vectors ----------------------------------------------------------------------------------------
 
     def _say(self, row: Row, record: Record, scope: int) -> None:
-        self._words.add(record.id, row[0], searched_text(record, scope, *self._around.after(record)))
-        self._vectors.say(row, record)
+        context = self._around.after(record)
+        self._words.add(record.id, row[0], searched_text(record, scope, *context))
+        self._vectors.say(row, record, context.before)
 
     def _say_again(self, before: Held, row: Row, record: Record, scope: int, searchable: bool) -> None:
         if searchable and is_searchable(before.record) and self._same_words(before.record, record):
@@ -211,6 +212,7 @@ class Fold:
                 scope = self._scopes.number(held.record.scope)
                 self._words.remove(id, held.number, searched_text(held.record, scope, *before))
                 self._words.add(id, held.number, searched_text(held.record, scope, *after))
+                self._vectors.say(facets(held.number, held.record, scope, True), held.record, after.before)
 
     # --- what is no present record ------------------------------------------------------------------------------------
 

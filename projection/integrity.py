@@ -30,7 +30,7 @@ from .errors import is_revocation
 from .fulltext import SAMPLE, WORDS, WordChanges
 from .rows import contenders_of, facets, is_searchable, record_of, searched_text
 from .state import StoredState
-from .vectors import embedded_text, made_by
+from .vectors import Said, made_by, vectors_of
 
 PAGE_FINDINGS_LIMIT: Final = 100
 RECORDS_AT_ONCE: Final = 1_000
@@ -192,9 +192,11 @@ def _vectors(connection: sqlite3.Connection, within: Ids | None = None) -> Itera
             yield Finding("vector", f"{count} rows belong to no record")
     if embedder is None:
         return
+    state = StoredState(connection, "")
     rows = _selected(connection, _EMBEDDED, "record.id", within)
     while some := list(islice(rows, RECORDS_AT_ONCE)):
-        vectors = embedder.embed([embedded_text(record_of(body)) for *_, body in some])
+        records = [record_of(body) for *_, body in some]
+        vectors = vectors_of(embedder, [Said.by(record, context_of(record, state).before) for record in records])
         for (number, id, searchable, *narrow, _), vector in zip(some, vectors, strict=True):
             wanted = (*narrow, vector) if searchable and not says_nothing(vector) else None
             if connection.execute(_VECTOR, (number,)).fetchone() != wanted:

@@ -25,7 +25,7 @@ from .filters import Conditions
 from .names import names_in, unnamed
 from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
-from .terms import EVERYWHERE, Budget, Choice, choose
+from .terms import EVERYWHERE, SMALL_POPULATION, TERMS_ASKED_LIMIT, Budget, Choice, choose
 
 if TYPE_CHECKING:
     from .nearest import Near, Shelves
@@ -80,6 +80,7 @@ class Lane(NamedTuple):
 
     name: str
     scores: dict[int, float]
+    weight: float = 1.0
 
 
 class Candidate(NamedTuple):
@@ -138,7 +139,7 @@ class Search:
         """The best `k` records for a question and its phrases, best first, and the phrases that were searched."""
         choice = self._choice(phrases)
         slice = max(SLICE, SLICE_PER_ASKED * k)
-        lanes = [self._by_words_at_all(choice, slice)]
+        lanes = [self._weighted(self._by_words_at_all(choice, slice), phrases)]
         self._weigh(lanes[0].scores)
         named = self._named(question)
         lanes.append(self._by_meaning(unnamed(question, named), slice))
@@ -194,6 +195,24 @@ class Search:
     def _within_scope(self, expression: str) -> str:
         return f"({expression}) AND {self._conditions.scope_expression}" if self._is_small_scope else expression
 
+    def _weighted(self, lane: Lane, phrases: tuple[str, ...]) -> Lane:
+        """Words count as much as the best hit holds of all that the words of the question could tell.
+
+        Otherwise a question of which only a common name is found would be ranked by chance.
+        """
+        if self._meaning is None or not lane.scores:
+            return lane
+        tellable = sum(self._telling(phrase) for phrase in phrases[:TERMS_ASKED_LIMIT])
+        return lane._replace(weight=min(1.0, max(lane.scores.values()) / tellable) if tellable else 1.0)
+
+    def _telling(self, phrase: str) -> float:
+        """The weight of a phrase in BM25: its inverse document frequency."""
+        if self._population > SMALL_POPULATION:
+            hits = self._commonness(phrase)
+        else:
+            (hits,) = self._connection.execute(schema.HITS, (phrase,)).fetchone()
+        return max(log((self._population - hits + 0.5) / (hits + 0.5)), 0.0) if hits < self._population else 0.0
+
     def _by_meaning(self, question: str, slice: int) -> Lane:
         if self._meaning is None:
             return Lane(MEANING, {})
@@ -241,7 +260,7 @@ class Search:
         sums: defaultdict[int, float] = defaultdict(float)
         for lane in lanes:
             for number, share in zip(lane.scores, normalised(list(lane.scores.values())), strict=True):
-                sums[number] += share
+                sums[number] += lane.weight * share
         for number in sums:
             if self._known[number].name in named:
                 sums[number] += NAME_BOOST

@@ -18,7 +18,7 @@ from ..log.entry import GENESIS_HASH
 from ..memory.grants import Grant
 from ..memory.keys import RESERVED_SCOPES, normal_name
 from ..memory.principals import Principal
-from ..memory.record import CANDIDATE, REJECTED, VERIFIED, PastVersion, Record, Version
+from ..memory.record import CANDIDATE, EPISODE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Witness
 from ..memory.window import Window
 from .names import name_mark
@@ -30,6 +30,7 @@ VERIFIED_MARK: Final = "verified"
 CONTROL_PREDICATES: Final = frozenset({"author_trust", "fails"})
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+SPEAKER_CHARACTERS: Final = 40
 PLACE_BITS: Final = 8  # an envelope holds at most 256 commands
 
 pack: Final = cast(Callable[[Any], bytes], msgpack.packb)
@@ -164,8 +165,16 @@ def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[i
         FOREVER if expiry_us is None else expiry_us,
         EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
         FOREVER if record.valid_to_us is None else record.valid_to_us,
-        name_mark(normal_name(record.subject)),
+        name_mark(normal_name(record.subject or speaker_of(record))),
     )
+
+
+def speaker_of(record: Record) -> str:
+    """Who says it, where an episode begins as a transcript does: `Mira: …`. Else empty."""
+    if record.kind != EPISODE:
+        return ""
+    speaker, colon, _ = record.text[: SPEAKER_CHARACTERS + 1].partition(":")
+    return speaker if colon and "\n" not in speaker else ""
 
 
 def is_searchable(record: Record) -> bool:

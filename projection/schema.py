@@ -35,7 +35,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 11
+SCHEMA_VERSION: Final = 13
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -464,4 +464,5 @@ GET_SETTING: Final = _text(select(setting.c.value).where(setting.c.name == bindp
 PUT_BUCKET: Final = _put(bucket)
 GET_BUCKETS: Final = _text(select(bucket.c.number, bucket.c.digests))
 
+HITS: Final = "SELECT count(*) FROM words WHERE words MATCH ?"
 COMMONNESS: Final = "SELECT count(*) FROM (SELECT 1 FROM sample WHERE sample MATCH ? LIMIT ?)"

@@ -8,10 +8,12 @@ history gives the same answers on every node, and nothing is ever found by words
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from math import sqrt
 from typing import Any, Final, NamedTuple
 
 from ..embedding.embedder import Embedder
-from ..embedding.vectors import says_nothing
+from ..embedding.vectors import quantised, says_nothing
 from ..memory.record import Record
 from . import schema
 from .rows import pack, unpack
@@ -19,6 +21,7 @@ from .sqlite import write_rows
 
 EMBEDDER: Final = "embedder"
 """Under this name the state says whose vectors the file holds."""
+BEFORE_WEIGHT: Final = 0.5
 VANISHED_KEPT: Final = 65_536
 """So many removals a reader may have missed before it reads a scope's vectors anew."""
 
@@ -54,9 +57,36 @@ def note_maker(connection: sqlite3.Connection, made: Made) -> None:
     connection.execute(schema.PUT_STATE, (EMBEDDER, pack(made)))
 
 
-def embedded_text(record: Record) -> str:
-    """What of a record its vector is made of."""
-    return f"{record.subject} {record.predicate.replace('_', ' ')} {record.text}"
+class Said(NamedTuple):
+    """What the vector of a record is made of: its own words, and those that it answers or was taken from."""
+
+    own: str
+    before: str
+
+    @staticmethod
+    def by(record: Record, before: str) -> Said:
+        """Of a record with that before it."""
+        return Said(f"{record.subject} {record.predicate.replace('_', ' ')} {record.text}", before)
+
+
+def vectors_of(embedder: Embedder, said: Sequence[Said]) -> list[bytes]:
+    """A stored vector of each; `says_nothing` where the record's own words say nothing to the embedder.
+
+    What came before counts `BEFORE_WEIGHT`, as in the full text: an answer lies near its question.
+    """
+    owns = embedder.embed([each.own for each in said])
+    places = [place for place, each in enumerate(said) if each.before and not says_nothing(owns[place])]
+    befores = embedder.embed([said[place].before for place in places])
+    for place, before in zip(places, befores, strict=True):
+        if not says_nothing(before):
+            owns[place] = _mixed(owns[place], before)
+    return owns
+
+
+def _mixed(own: bytes, before: bytes) -> bytes:
+    one, other = memoryview(own).cast("b").tolist(), memoryview(before).cast("b").tolist()
+    share = BEFORE_WEIGHT * sqrt(sum(each * each for each in one) / sum(each * each for each in other))
+    return quantised([a + share * b for a, b in zip(one, other, strict=True)])
 
 
 class VectorChanges:
@@ -64,14 +94,14 @@ class VectorChanges:
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
-        self._said: list[tuple[Row, str]] = []
+        self._said: list[tuple[Row, Said]] = []
         self._kept: list[Row] = []
         self._gone: list[Row] = []
 
-    def say(self, facets: Row, record: Record) -> None:
-        """The record with these `facets` has new words, or can be recalled from now on."""
+    def say(self, facets: Row, record: Record, before: str) -> None:
+        """The record with these `facets` has new words, or others before it, or can be recalled from now on."""
         if self._embedder is not None:
-            self._said.append((facets, embedded_text(record)))
+            self._said.append((facets, Said.by(record, before)))
 
     def keep(self, facets: Row) -> None:
         """It says what it said; what filters read may be different."""
@@ -89,7 +119,7 @@ class VectorChanges:
             return
         self._drop(connection, self._gone)
         write_rows(connection, schema.KEEP_VECTOR, [(stamp, *_filtered(each), each[0]) for each in self._kept])
-        vectors = self._embedder.embed([text for _, text in self._said]) if self._said else []
+        vectors = vectors_of(self._embedder, [said for _, said in self._said])
         put: list[Row] = []
         empty: list[Row] = []
         for (each, _), vector in zip(self._said, vectors, strict=True):

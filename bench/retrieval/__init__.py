@@ -1,0 +1,1 @@
+"""How well recall finds: a set of invented conversations, LoCoMo where its path is given, beside plain BM25."""
