@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-process sim drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
+.PHONY: help setup demo test test-process sim sim-nightly drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -45,8 +45,11 @@ test: $(READY) ## Prove the code: unit tests and simulations, no node processes,
 test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, and the README as it stands
 	$(BIN)/pytest -q -m process
 
-sim: $(READY) ## Run 300 seeds of simulated clusters, and show that every mutant of the protocol is caught
+sim: $(READY) ## Run 1000 seeds of simulated clusters, and show that every mutant of the protocol is caught
 	$(BIN)/veridical sim
+
+sim-nightly: $(READY) ## The same with 20000 seeds, for hours: goes on where it was stopped, writes docs/simulation.md
+	$(BIN)/veridical sim --seeds 20000 --state build/simulation.json --out docs/simulation.md
 
 drill: $(READY) ## Break a cluster of real nodes under load in every way, and write docs/drill.md
 	$(BIN)/veridical drill all --out docs/drill.md

@@ -153,7 +153,8 @@ class Kernel:
     @property
     def is_voter(self) -> bool:
         """Whether this node counts in the configuration in force."""
-        return self.configuration is not None and self.me.node in self.configuration.voters
+        configuration = self.tail.configuration
+        return configuration is not None and self.me.node in configuration.voters
 
     @property
     def peers(self) -> list[str]:

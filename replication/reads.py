@@ -303,8 +303,6 @@ class ReadBarriers:
 
     def settle(self) -> None:
         """See which reads can be answered now, and which can no longer."""
-        if not self.is_waiting:
-            return
         self._settle_leader()
         self._settle_rounds()
         self._settle_quorum()

@@ -122,16 +122,16 @@ class Replica:
     @property
     def deadline_us(self) -> int:
         """When the next `Tick` is wanted at the latest."""
-        due = [self.reads.next_us]
+        kernel, due_us = self.kernel, self.reads.next_us
         if self.leadership:
-            due.append(self.leadership.next_us)
+            due_us = min(due_us, self.leadership.next_us)
         elif self.candidacy:
-            due.append(self.candidacy.next_us)
+            due_us = min(due_us, self.candidacy.next_us)
         elif self._may_lead():
-            due.append(max(self.election_at_us, self.kernel.acceptor.free_at_us()))
-        if self.kernel.writes and not self.kernel.is_stalled(self.kernel.now_us):
-            due.append(self.kernel.writes[0].asked_at_us + self.kernel.settings.stall_us + 1)
-        return min(due)
+            due_us = min(due_us, max(self.election_at_us, kernel.acceptor.free_at_us()))
+        if kernel.writes and not kernel.is_stalled(kernel.now_us):
+            due_us = min(due_us, kernel.writes[0].asked_at_us + kernel.settings.stall_us + 1)
+        return due_us
 
     @property
     def last(self) -> Position:
@@ -478,20 +478,20 @@ class Replica:
 
     def _settle(self) -> None:
         kernel = self.kernel
-        if kernel.is_stalled(kernel.now_us) and self.leadership:
-            self.leadership.on_tick()
-        if self.leadership and self.leadership.ended:
-            self._step_down(self.leadership.ended)
-        self._settle_candidacy()
+        if self.leadership:
+            if kernel.is_stalled(kernel.now_us):
+                self.leadership.on_tick()
+            if self.leadership.ended:
+                self._step_down(self.leadership.ended)
+        if self.candidacy:
+            self._settle_candidacy(self.candidacy)
         kernel.fold()
-        self.reads.settle()
+        if self.reads.is_waiting:
+            self.reads.settle()
         self._say_role()
         kernel.tail.trim(kernel.applied_index, kernel.settings.tail_bytes)
 
-    def _settle_candidacy(self) -> None:
-        candidacy = self.candidacy
-        if candidacy is None:
-            return
+    def _settle_candidacy(self, candidacy: Candidacy) -> None:
         if candidacy.phase == "prepare" and candidacy.epoch < self.kernel.acceptor.promised_epoch:
             candidacy.ended = candidacy.ended or "epoch"
         if candidacy.ended:

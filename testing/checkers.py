@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..lease.messages import Grant, Holder
-from ..log.entry import GENESIS_HASH, Position
+from ..log.entry import GENESIS_HASH, Entry, Position
+from ..memory.events import WITHDRAWN
+from ..memory.record import REJECTED
 from ..replication.messages import (
     Append,
     Appended,
@@ -19,6 +22,7 @@ from ..replication.messages import (
     Role,
     RoleChanged,
 )
+from .fold import Erasure, parsed
 from .history import History
 from .notary import public_key
 from .report import Tally
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 DIGEST_EVERY = 16
 FORGED = b"forged"
 """What somebody on the wire puts in the place of a signature."""
+OF_LEADERS = (Append, Heartbeat, Fetch)
 LINEARIZABLE = frozenset({ReadMode.STRONG, ReadMode.LEASE, ReadMode.QUORUM})
 
 
@@ -133,9 +138,10 @@ class FencedChangesNothing:
 
     def before_step(self, process: Process, arrival: Input) -> None:
         """Note whether the message that arrives is of a fenced epoch."""
-        self._fenced.pop(process.holder.run, None)
-        message = arrival.message if isinstance(arrival, Receive) else None
-        if isinstance(message, Append | Heartbeat | Fetch) and message.epoch < process.promised_epoch:
+        if self._fenced:
+            self._fenced.pop(process.holder.run, None)
+        message = arrival.message if type(arrival) is Receive else None
+        if isinstance(message, OF_LEADERS) and message.epoch < process.promised_epoch:
             self._fenced[process.holder.run] = message.epoch
 
     def persisting(self, process: Process, write: Persist) -> None:
@@ -278,13 +284,52 @@ class Checks:
         epoch = process.promised_epoch
         fresh = self.history.commit(process, commit_index, epoch)
         if fresh:
+            self._count_what_moves_many(self.history.entries[-fresh:])
             self.checked.count("entries committed", fresh)
             leaders = [other for other in self._cluster.processes if other.role.role is Role.LEADER]
             self.completeness.committed(leaders, epoch)
 
+    def _count_what_moves_many(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.checked.count("records erased", len(parsed(entry).erases))
+            for item in parsed(entry).items:
+                if type(item[0]) is bytes:
+                    fallen = sum(len(event[3]) for event in item[1:] if event[0] == WITHDRAWN)
+                    self.checked.count("values fallen with their source", fallen)
+
     def applied(self, host: Host) -> None:
         """A node's fold stands at an index that is to be compared."""
-        self.digests.applied(host.id, host.fold.applied, host.fold.digest())
+        if host.fold.is_whole:
+            self.digests.applied(host.id, host.fold.applied, host.fold.digest())
+        else:
+            self.checked.count("states without their texts")
+
+    def erasing(self, host: Host, erasure: Erasure) -> None:
+        """A node is about to destroy bodies."""
+        if not self.history.erases(erasure):
+            raise Violation("only what is committed destroys", f"{host.id} erases by {erasure.index}, uncommitted")
+
+    def erased(self, host: Host) -> None:
+        """At rest a log holds no body of what was erased before it, on whatever way it came here, and all others."""
+        erasures = self.history.fold.erasures
+        for entry, written in zip(host.disk.entries, self.history.entries, strict=False):  # a tail may be uncommitted
+            for place, about in enumerate(parsed(written).subjects):
+                is_gone = any(erasure.id in about and (entry.index, place) < erasure[:2] for erasure in erasures)
+                self.checked.count("bodies looked for", is_gone)
+                if entry.bodies[place] != (None if is_gone else written.bodies[place]):
+                    what = f"{'still holds' if is_gone else 'has lost'} body {place} of {entry.index}"
+                    raise Violation("what was erased is destroyed, and nothing else", f"{host.id} {what}")
+
+    def grounded(self) -> None:
+        """No value is held that was only derived, and from nothing that is left."""
+        state = self.history.fold.state
+        held = {id for id, record in state.records.items() if record.trust != REJECTED}
+        for id in held:
+            record = state.records[id]
+            resting = record.derived_from
+            self.checked.count("derived values held", bool(resting))
+            if resting and set(record.sources) <= set(resting) and held.isdisjoint(resting):
+                raise Violation("what rested on it goes with it", f"{id.hex()} is held, and nothing that it rests on")
 
     def sealed(self, process: Process) -> None:
         """At rest every seal on a disk is its sealer's word about the entry there, and the last entry is sealed."""

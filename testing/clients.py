@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
 from ..log.identifier import uuid7
 from ..memory import commands
-from ..memory.keys import make_key, record_id
 from ..memory.rules import ID_TOO_FAR_AHEAD, ID_TOO_OLD
 from ..replication.messages import ReadMode
 from .clocks import WALL_START_US
@@ -18,37 +17,18 @@ from .linearizability import FOREVER, Operation
 from .notary import public_key, signature
 from .profiles import Profile
 from .requests import Elsewhere, Query, Reply, Submission, Value, Written
+from .workload import REGISTERS, Command, Workload, register_id, register_write
 from .world import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-SCOPE = "simulation"
-REGISTERS = 6
-TOPICS = 8
 THINK_US = (20 * MILLISECOND, 120 * MILLISECOND)
 ANSWER_TIMEOUT_US = 600 * MILLISECOND
 GIVE_UP_US = 4 * SECOND
 READ_TIMEOUT_US = 400 * MILLISECOND
 READ_PATIENCE_US = 500 * MILLISECOND
 WRITE_CHANGES_REGISTER = frozenset({"asserted", "superseded"})
-
-Command = tuple[str, commands.Body]
-
-
-def register_id(number: int) -> bytes:
-    """The record that holds register `number`."""
-    return record_id(make_key(f"register {number}", "value", SCOPE))
-
-
-def topic_id(number: int) -> bytes:
-    """The record about topic `number`."""
-    return record_id(make_key(f"topic {number}", "status", SCOPE))
-
-
-def register_write(number: int, value: str) -> Command:
-    """Write `value` to a register."""
-    return commands.WRITE, commands.WriteBody("fact", f"register {number}", "value", SCOPE, value)
 
 
 def signed(cluster: Cluster, author: str, batch: Sequence[Command], choices: random.Random) -> Submission:
@@ -81,6 +61,7 @@ class Write:
 class Records:
     """What all clients together did to the registers, for the search for a linear order."""
 
+    workload: Workload = field(default_factory=Workload)
     writes: list[Write] = field(default_factory=list[Write])
     reads: dict[int, list[Operation]] = field(default_factory=dict[int, list[Operation]])
 
@@ -142,31 +123,11 @@ class Client:
             value = f"{self._name} says {self._written}"
             batch.append(register_write(register, value))
         while not batch or self._choices.random() < 0.2:
-            batch.append(self._other_command())
+            batch.append(self._records.workload.command(self._name, self._written, self._choices))
         write = Write(signed(self._cluster, self._name, batch, self._choices), register, value, self._world.now_us)
         self._records.writes.append(write)
         self._cluster.checks.checked.count("commands sent", len(batch))
         self._send(write)
-
-    def _other_command(self) -> Command:
-        """Anything that memories are asked to do, about one of a few topics that all clients share."""
-        number = self._choices.randrange(TOPICS)
-        id, said = topic_id(number), f"state {self._choices.randrange(3)}"
-        make = self._choices.choice((
-            lambda: (commands.WRITE, commands.WriteBody("fact", f"topic {number}", "status", SCOPE, said)),
-            lambda: (commands.WRITE, commands.WriteBody("fact", f"topic {number}", "status", SCOPE, said)),
-            lambda: (commands.CORROBORATE, commands.CorroborateBody(id)),
-            lambda: (commands.CONTRADICT, commands.ContradictBody(id, self._name)),
-            lambda: (commands.PROMOTE, commands.PromoteBody(id, "looked at it")),
-            lambda: (commands.DEMOTE, commands.DemoteBody(id, "", "not so sure")),
-            lambda: (commands.ANNOTATE, commands.AnnotateBody(id, f'{{"seen":{self._written}}}')),
-            lambda: (commands.SET_FLAGS, commands.FlagsBody(id, volatile=True)),
-            lambda: (commands.PIN, commands.PinBody(id)),
-            lambda: (commands.UNPIN, commands.PinBody(id)),
-            lambda: (commands.FORGET, commands.ForgetBody(id)),
-            lambda: (commands.REINFORCE, commands.ReinforceBody((id,))),
-        ))  # fmt: skip
-        return make()
 
     def _send(self, write: Write) -> None:
         if write.reply is not None:
@@ -208,6 +169,7 @@ class Client:
         if write.reply is not None:
             return
         write.reply, write.ended_us = reply, self._world.now_us
+        self._records.workload.heard(reply.outcomes)
         self._session_index = max(self._session_index, reply.index)
         checks.checked.count("commands acknowledged", len(reply.outcomes))
         if not write.given_up:

@@ -26,8 +26,7 @@ NAME = "simulated"
 
 def through_the_wire(message: Message) -> Message:
     """The message as a member reads it from the bytes that another one sent: what is not in them does not arrive."""
-    parcel = replication_pb2.Parcel.FromString(wire.parcel_of([message]).SerializeToString())
-    return wire.decode(parcel.messages[0])
+    return wire.decode(replication_pb2.Message.FromString(wire.encode(message).SerializeToString()))
 
 
 class Cluster:

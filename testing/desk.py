@@ -8,6 +8,7 @@ again. Answers are given at the commit or, as the caller wishes, once the entry 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,17 +152,19 @@ class Desk:
 
     def committed(self, index: int) -> None:
         """Everything up to `index` is committed: give the answers that wait for no more than that."""
-        self._answer([due for due in self._due if due.index <= index and due.at_commit])
+        self._answer(lambda due: due.index <= index and due.at_commit)
 
-    def _answer(self, ready: list[Due]) -> None:
-        if ready:
-            self._due = [due for due in self._due if due not in ready]
+    def _answer(self, is_ready: Callable[[Due], bool]) -> None:
+        if not self._due:
+            return
+        ready = [due for due in self._due if is_ready(due)]
+        self._due = [due for due in self._due if not is_ready(due)]
         for due in ready:
             due.answer(Written(due.outcomes, due.index))
 
     def applied(self, index: int) -> None:
         """Everything up to `index` is committed and applied here: give the answers that waited for it."""
-        self._answer([due for due in self._due if due.index <= index])
+        self._answer(lambda due: due.index <= index)
         if self._waiting and self.serves:
             self._pump_soon(LINGER_US)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..log.configuration import Configuration
 from ..log.entry import GENESIS_HASH, Entry, Position
 from ..log.seal import Seal
 from ..replication.messages import HardState, Persist
+from .fold import Erasure, parsed
 from .world import MILLISECOND, SECOND, World
 
 NORMAL_US = (150, 1_500)
@@ -105,10 +106,36 @@ class Disk:
             taken.pop()
         return tuple(taken), tuple(self.seals[entry.index] for entry in taken if entry.index in self.seals)
 
-    def go_back_to(self, index: int) -> None:
-        """An earlier copy of the log takes the place of this one; promises are kept apart from it."""
+    def erase(self, erasure: Erasure) -> int:
+        """Destroy every body that says something of the erased record (PROTOCOL § 8); returns how many there were."""
+        destroyed = 0
+        for entry in self.entries[: erasure.index]:
+            subjects = enumerate(parsed(entry).subjects)
+            gone = {place for place, about in subjects if erasure.covers(entry.index, place, about)}
+            left = tuple(None if place in gone else body for place, body in enumerate(entry.bodies))
+            if left != entry.bodies:
+                destroyed += left.count(None) - entry.bodies.count(None)
+                self.entries[entry.index - 1] = replace(
+                    entry, bodies=left, erased_by=max(erasure.index, entry.erased_by)
+                )  # fmt: skip
+        return destroyed
+
+    def put_back(self, entry: Entry) -> None:
+        """Another member's copy takes the place of a damaged entry, with the bodies that it has there."""
+        assert self.hash_at(entry.index) == entry.hash, ("only what stood there is put back", entry.index)
+        self.entries[entry.index - 1] = entry
+        self.damaged.discard(entry.index)
+
+    def go_back_to(self, index: int, as_written: Sequence[Entry]) -> None:
+        """An earlier copy of the log takes the place of this one; promises are kept apart from it.
+
+        That copy still holds the bodies that were erased since: `as_written` are the first committed entries with them.
+        """
         self._cut(index)
         self.commit_index = min(self.commit_index, index)
+        for entry in as_written[:index]:
+            if self.hash_at(entry.index) == entry.hash:
+                self.entries[entry.index - 1] = entry
 
     def _cut(self, after: int) -> None:
         del self.entries[after:]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..replication.messages import ReadMode, Transfer
-from .clients import Client, register_id, register_write, signed
+from .clients import Client, signed
 from .disk import WATCHDOG_US
 from .requests import Query, Reply, Value
 from .violations import Violation
+from .workload import register_id, register_write
 from .world import MILLISECOND, SECOND, World
 
 if TYPE_CHECKING:

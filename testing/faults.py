@@ -28,7 +28,9 @@ IMPOSSIBLE_US = 60 * MILLISECOND
 
 
 class Faults:
-    """Strikes the cluster by schedule until `stop`. `without` names places of the schedule that are left out."""
+    """Strikes the cluster by schedule until `stop`. `without` names places of the schedule that are left out; `struck`
+    is how many faults there were.
+    """
 
     def __init__(self, cluster: Cluster, profile: Profile, operator: Operator, without: Collection[int] = ()) -> None:
         self._cluster = cluster
@@ -40,6 +42,7 @@ class Faults:
         self._without = without
         self._stopped = False
         self._place = 0
+        self.struck = 0
         self._generation = 0
         self._added = 0
         self._rifts = rifts = Rifts(cluster, operator, self._choices, self._mend_later)
@@ -111,6 +114,7 @@ class Faults:
         self._place += 1
         pace_us = self._choices.randint(*self._profile.pace_us)
         if self._place not in self._without and self._strikes[name]():
+            self.struck += 1
             self._cluster.faults_seen.count(name)
             self._world.note(f"fault {self._place}: {name}")
         elif self._place not in self._without:
@@ -446,7 +450,8 @@ class Faults:
         if host.fold.applied.index < host.disk.last_index:
             self._restart_later(host)
             return True
-        host.disk.go_back_to(max(0, host.disk.last_index - self._choices.randint(1, 60)))
+        earlier = max(0, host.disk.last_index - self._choices.randint(1, 60))
+        host.disk.go_back_to(earlier, self._cluster.checks.history.entries)
         self._restart_later(host)
         return True
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..log.canonical import decode
-from ..log.entry import ORIGIN, SALT_BYTES, Entry, Envelope, Position
+from ..log.entry import CONFIGURED, ELECTED, ORIGIN, SALT_BYTES, Entry, Envelope, Position
+from ..memory.changes import erased_by, subjects_of
 from ..memory.machine import Context, evolve_entry
 from ..memory.state import MemoryState, Workspace
 
 CACHED_ENTRIES = 4096
+NOT_OF_MEMORY = frozenset({CONFIGURED, ELECTED})
 
 
 class Digests:
@@ -41,25 +43,42 @@ def context(epoch: int) -> Context:
     return Context(Digests(), AllRights(), epoch)
 
 
+class Erasure(NamedTuple):
+    """The command at `place` of entry `index` destroys what was ever said of that record before."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    place: int
+    id: bytes
+
+    def covers(self, index: int, place: int, subjects: frozenset[bytes]) -> bool:
+        """Whether it destroys the body at that place, of a command that says something of these records."""
+        return (index, place) < (self.index, self.place) and self.id in subjects
+
+
 class Parsed(NamedTuple):
-    """An entry as the memory room wants it."""
+    """An entry as the memory room wants it, which records each command says something of, and which it erases."""
 
     author: bytes | None
     heads: tuple[tuple[bytes, str], ...]
     items: Sequence[Sequence[Any]]
     contents: tuple[bytes | None, ...]
+    subjects: tuple[frozenset[bytes], ...]
+    erases: tuple[tuple[int, bytes], ...]
 
 
-_parsed: dict[bytes, Parsed] = {}
+_parsed: dict[tuple[bytes, tuple[bool, ...]], Parsed] = {}
 
 
 def parsed(entry: Entry) -> Parsed:
-    """The entry taken apart; all nodes of a run share the result, since entries of one hash are one value."""
-    found = _parsed.get(entry.hash)
+    """The entry taken apart; all nodes of a run share the result, since entries of one hash are one value, but for
+    the bodies that were erased.
+    """
+    key = (entry.hash, tuple(body is None for body in entry.bodies) if entry.erased_by else ())
+    found = _parsed.get(key)
     if found is None:
         if len(_parsed) >= CACHED_ENTRIES:
             _parsed.clear()
-        found = _parsed[entry.hash] = _parse(entry)
+        found = _parsed[key] = _parse(entry)
     return found
 
 
@@ -68,21 +87,43 @@ def _parse(entry: Entry) -> Parsed:
     contents = tuple(None if body is None else body[SALT_BYTES:] for body in entry.bodies)
     heads = tuple((head.id, head.kind) for head in envelope.commands)
     author = None if envelope.on_behalf else envelope.author
-    return Parsed(author, heads, decode(entry.events), contents)
+    items: Sequence[Sequence[Any]] = decode(entry.events)
+    if heads[0][1] in NOT_OF_MEMORY:
+        return Parsed(author, heads, items, contents, (), ())
+    subjects = tuple(frozenset(subjects_of(item)) for item in items)
+    erases = tuple((place, id) for place, item in enumerate(items) for id in erased_by(item))
+    return Parsed(author, heads, items, contents, subjects, erases)
+
+
+def erasures_of(entry: Entry) -> list[Erasure]:
+    """What that entry erases."""
+    return [Erasure(entry.index, place, id) for place, id in parsed(entry).erases]
 
 
 def evolve(workspace: Workspace, entry: Entry) -> None:
     """Fold one entry into an overlay."""
-    author, heads, items, contents = parsed(entry)
+    author, heads, items, contents, *_ = parsed(entry)
     evolve_entry(workspace, entry.index, entry.epoch, entry.time_us, author, heads, items, contents)
 
 
 class Fold:
-    """The projection of one node: the state after the entry at `applied`. It survives crashes, or is folded again."""
+    """The projection of one node: the state after the entry at `applied`. It survives crashes, or is folded again.
+
+    `erasures` are all that were folded, `left` those of which the log may still hold something. Before `whole_after`
+    is folded, texts are missing here that it should have: their bodies were erased before they were folded.
+    """
 
     def __init__(self) -> None:
         self.state = MemoryState()
         self.applied: Position = ORIGIN
+        self.whole_after = 0
+        self.erasures: list[Erasure] = []
+        self.left: set[Erasure] = set()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all texts are here that belong to this state."""
+        return self.applied.index >= self.whole_after
 
     def apply(self, entries: Iterable[Entry]) -> None:
         """Fold entries that follow `applied`."""
@@ -92,6 +133,14 @@ class Fold:
             evolve(workspace, entry)
             self.state.apply(workspace)
             self.applied = entry.position
+            self.whole_after = max(self.whole_after, entry.erased_by)
+            new = erasures_of(entry)
+            self.erasures += new
+            self.left.update(new)
+
+    def reopen_erasures(self) -> None:
+        """The log may hold again what was erased: it got bodies back from elsewhere."""
+        self.left.update(self.erasures)
 
     def text(self, record_id: bytes) -> str | None:
         """The text of a record, None when there is none."""

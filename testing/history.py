@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
 from ..memory.machine import Outcome, outcomes
-from .fold import Fold, parsed
+from .fold import Erasure, Fold, parsed
 from .violations import Violation
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class History:
         self.executions: dict[bytes, Execution] = {}
         self.fold = Fold()
         self._holders: dict[bytes, set[str]] = {}
+        self._erasures: set[Erasure] = set()
         self._texts: dict[bytes, tuple[list[int], list[str | None]]] = {}
 
     @property
@@ -56,6 +57,10 @@ class History:
     def position_at(self, index: int) -> Position:
         """The position of the committed log if it ended at `index`."""
         return self.entries[index - 1].position if index else Position(0, 0)
+
+    def erases(self, erasure: Erasure) -> bool:
+        """Whether that is committed."""
+        return erasure in self._erasures
 
     # --- durability ---
 
@@ -102,6 +107,7 @@ class History:
         self.configuration = entry.configuration or self.configuration
         self._execute(entry)
         self.fold.apply([entry])
+        self._erasures.update(self.fold.erasures[len(self._erasures) :])
         for record_id, (indexes, texts) in self._texts.items():
             text = self.fold.text(record_id)
             if text != texts[-1]:
@@ -109,7 +115,7 @@ class History:
                 texts.append(text)
 
     def _execute(self, entry: Entry) -> None:
-        _, heads, items, _ = parsed(entry)
+        _, heads, items, *_ = parsed(entry)
         if entry.configuration or _is_election(heads):
             return
         for (id, _), item, outcome in zip(heads, items, outcomes(items, entry.epoch, entry.index), strict=True):

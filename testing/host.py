@@ -75,6 +75,8 @@ class Host:
         self.runs += 1
         self.is_paused = False
         self.backlog.clear()
+        if self.disk.last_index < self.fold.applied.index:
+            self.fold.reopen_erasures()
         self.world.note(f"{self.id}.{self.runs} starts")
         self.process = Process(self, f"{self.id}.{self.runs}")
         self.cluster.checks.started(self.process)
@@ -189,6 +191,10 @@ class Host:
         self.crash()
         self.restart_later()
 
+    def before_repair(self) -> None:
+        """Who gives an entry may not have erased yet what was erased here: it is erased again."""
+        self.fold.reopen_erasures()
+
     def _repair(self) -> None:
         """Refetch damaged entries from peers, by index and hash; then start as a whole node."""
         process = self.process
@@ -196,8 +202,10 @@ class Host:
             return
         for index in sorted(self.disk.damaged):
             wanted = self.disk.hash_at(index)
-            if any(peer.disk.holds(index, wanted) for peer in self.cluster.reachable_from(self.id)):
-                self.disk.damaged.discard(index)
+            holders = [peer for peer in self.cluster.reachable_from(self.id) if peer.disk.holds(index, wanted)]
+            if holders:
+                self.before_repair()
+                self.disk.put_back(self.choices.choice(holders).disk.entries[index - 1])
                 self.cluster.faults_seen.count("damaged entry refetched")
         if self.disk.damaged:
             self.world.after(REPAIR_US, self._repair)

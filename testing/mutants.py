@@ -30,7 +30,8 @@ from ..replication.tail import Tail
 from . import cluster
 from .desk import Desk
 from .disk import Disk
-from .fold import context
+from .eraser import Eraser
+from .fold import Erasure, Fold, context
 from .host import Host
 from .process import Process
 from .report import Report
@@ -370,6 +371,19 @@ def _decide_before_the_adopted_is_applied(self: Desk) -> Decider:
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
+_new_eraser = Eraser.__init__
+
+
+def _knows_of_nothing_left(self: Eraser, process: Process) -> None:
+    process.host.fold.left.clear()
+    _new_eraser(self, process)
+
+
+def _whenever_it_was_said(self: Erasure, index: int, place: int, subjects: frozenset[bytes]) -> bool:
+    del index, place
+    return self.id in subjects
+
+
 _restored = Host.restored
 
 
@@ -505,6 +519,10 @@ MUTANTS = (
          (Desk, "_decider_on_newest_state", _decide_before_the_adopted_is_applied)),
     ),
     Mutant("damage in the middle is truncated", "disks", 60, ((Host, "restored", _truncate_damage),)),
+    Mutant("what was erased comes back with a repair", "disks", 60, ((Fold, "reopen_erasures", _nothing),)),
+    Mutant("erasing is not taken up after a restart", "crashes", 60, ((Eraser, "__init__", _knows_of_nothing_left),)),
+    Mutant("erasing takes what came after it too", "crashes", 20, ((Erasure, "covers", _whenever_it_was_said),)),
+    Mutant("texts that are missing are not missed", "laggards", 60, ((Fold, "is_whole", property(_always(True))),)),
     Mutant("cut without the seal", "storm", 60, ((Tail, "cut", _keep_seals), (Disk, "_cut", _keep_seals_on_disk))),
     Mutant("no probe", "drill", 4, ((Candidacy, "begin", _campaign_at_once),), True),
     Mutant(

@@ -97,8 +97,9 @@ class Network:
 
     def _delay_us(self, sender: str, receiver: str) -> int:
         low, high = self.weather.delay_us
-        delay = self._random.randrange(low, high)
-        delay += self.slow_us.get((sender, receiver), 0)
+        delay = low + int(self._random.random() * (high - low))
+        if self.slow_us:
+            delay += self.slow_us.get((sender, receiver), 0)
         if self.weather.spike and self._random.random() < self.weather.spike:
             self.counts["delayed"] += 1
             delay += int(self._random.paretovariate(1.2) * 20 * MILLISECOND) % self.weather.longest_spike_us

@@ -39,6 +39,7 @@ from ..replication.replica import Replica
 from .checkers import DIGEST_EVERY
 from .desk import Desk
 from .disk import Watch, Writer
+from .eraser import Eraser
 from .requests import Answer, Query, Unanswered, Value
 from .violations import Violation
 from .world import MILLISECOND, Action
@@ -75,6 +76,7 @@ class Process:
         self._waiting_reads: list[tuple[Query, Answer, ReadReady, int]] = []
         self._tokens = 0
         self.desk = Desk(self)
+        self.eraser = Eraser(self)
         watch = Watch(self._written, self._write_done, self._disk_full, self._disk_stuck, self._torn)
         self.writer = Writer(self.world, host.disk, host.choices, watch)
         self.replica = self._restored_replica()
@@ -93,6 +95,7 @@ class Process:
             Halt: self._halt,
         }
         self._arm()
+        self.eraser.look()
 
     def _restored_replica(self) -> Replica:
         host = self.host
@@ -294,6 +297,7 @@ class Process:
                 self.cluster.checks.applied(host)
         self.feed(Applied(host.fold.applied.index))
         if not self.is_dead:
+            self.eraser.look()
             self.desk.applied(host.fold.applied.index)
             self._answer_waiting_reads()
             self._go_on_applying()
@@ -330,9 +334,16 @@ class Process:
         query, answer = self._reads.pop(ready.token)
         if ready.member == self.me:
             self.cluster.checks.ready_here(self, ready.position)
-            answer(self._value(query))
+            self._answer_here(query, answer)
         else:
             self.cluster.forward_read(self.me, ready, query, answer)
+
+    def _answer_here(self, query: Query, answer: Answer) -> None:
+        if self.host.fold.is_whole:
+            answer(self._value(query))
+        else:
+            self.cluster.checks.checked.count("reads behind an erasure")
+            answer(Unanswered("behind an erasure"))
 
     def query_at(self, ready: ReadReady, query: Query, answer: Answer) -> None:
         """Another node found that this one may answer once it has applied enough."""
@@ -344,7 +355,7 @@ class Process:
         applied, still = self.host.fold.applied, list[tuple[Query, Answer, ReadReady, int]]()
         for waiting in self._waiting_reads:
             query, answer, ready, give_up_us = waiting
-            if applied >= ready.position:
+            if applied >= ready.position and self.host.fold.is_whole:
                 answer(self._value(query))
             elif self.world.now_us < give_up_us:
                 still.append(waiting)

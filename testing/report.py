@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+COUNTS = ("faults", "rules", "checked")
+
+
+def _fields(row: Report | Summary) -> dict[str, Any]:
+    return {each.name: getattr(row, each.name) for each in fields(row)}
+
+
+def _with_counts(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, **{name: Counter[str](row[name]) for name in COUNTS}}
 
 
 class Tally:
@@ -33,6 +44,7 @@ class Report:
     simulated_us: int = 0
     steps: int = 0
     places: int = 0
+    cpu_us: int = 0
     trace_hash: str = ""
     faults: Counter[str] = field(default_factory=Counter[str])
     rules: Counter[str] = field(default_factory=Counter[str])
@@ -46,9 +58,12 @@ class Report:
 
 @dataclass(slots=True)
 class Summary:
-    """Many runs together."""
+    """Many runs together. `cpu_us` is what they cost; the simulated time and the steps are all of theirs."""
 
     runs: int = 0
+    steps: int = 0
+    simulated_us: int = 0
+    cpu_us: int = 0
     failures: list[Report] = field(default_factory=list[Report])
     faults: Counter[str] = field(default_factory=Counter[str])
     rules: Counter[str] = field(default_factory=Counter[str])
@@ -58,6 +73,9 @@ class Summary:
     def add(self, report: Report) -> None:
         """Take in one run."""
         self.runs += 1
+        self.steps += report.steps
+        self.simulated_us += report.simulated_us
+        self.cpu_us += report.cpu_us
         self.faults += report.faults
         self.rules += report.rules
         self.checked += report.checked
@@ -71,10 +89,21 @@ class Summary:
         for name, size in sizes.items():
             self.fewest[name] = min(size, self.fewest.get(name, size))
 
-    def silent(self, expected_faults: Iterable[str], expected_rules: Iterable[str]) -> list[str]:
-        """Faults that never struck and rules that never fired, of those that should have."""
-        faults = [f"fault {name}" for name in expected_faults if not self.faults[name]]
-        return faults + [f"rule {name}" for name in expected_rules if not self.rules[name]]
+    def as_fields(self) -> dict[str, Any]:
+        """Everything, as a JSON object."""
+        return {**_fields(self), "failures": [_fields(report) for report in self.failures]}
+
+    @staticmethod
+    def of_fields(fields: dict[str, Any]) -> Summary:
+        """What `as_fields` gave. Raises `KeyError` and `TypeError` for anything else."""
+        summary = Summary(**_with_counts(fields))
+        summary.failures = [Report(**_with_counts(failed)) for failed in fields["failures"]]
+        return summary
+
+    def silent(self, faults: Iterable[str], rules: Iterable[str], checks: Iterable[str]) -> list[str]:
+        """Faults that never struck, rules that never fired and things that never were checked, of those given."""
+        expected = (("fault", faults, self.faults), ("rule", rules, self.rules), ("check", checks, self.checked))
+        return [f"{kind} {name}" for kind, names, counts in expected for name in names if not counts[name]]
 
     def lines(self) -> list[str]:
         """The summary for people."""

@@ -1,4 +1,4 @@
-"""What must happen in a full run: every fault strikes and every named rule of the core fires at least once."""
+"""What must happen in a full run: every fault strikes, every named rule of the core fires, every check has work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ EXPECTED_FAULTS = sorted({
     "damage found while running",
     "watchdog ended a process", "membership: learner", "membership: voter", "membership: gone",
 })  # fmt: skip
+
+EXPECTED_CHECKS = (
+    "bodies destroyed",
+    "bodies looked for",
+    "derived values held",
+    "reads behind an erasure",
+    "records erased",
+    "states compared",
+    "states without their texts",
+    "values fallen with their source",
+)
 
 # A candidate outside of the configuration is turned away by probes already: "refused-member" may or may not fire.
 EXPECTED_RULES = (

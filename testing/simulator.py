@@ -8,6 +8,7 @@ mistakes that are merely slow or unsteady would not give: no election without ne
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from ..log.configuration import LEASE_TTL_MS, Configuration
 from ..replication.settings import Settings
-from .clients import REGISTERS, Client, Records, register_id
+from .clients import Client, Records
 from .cluster import Cluster
 from .drill import Drill
 from .faults import Faults
@@ -26,13 +27,16 @@ from .operator import Operator
 from .profiles import Profile
 from .report import Report, Tally
 from .violations import Violation
+from .workload import REGISTERS, register_id
 from .world import MILLISECOND, SECOND, World
 
 ELECTION_TIMEOUT_US = LEASE_TTL_MS * MILLISECOND * 11 // 10 + 200 * MILLISECOND
 PROGRESS_TIMEOUTS = 8
 CONVERGENCE_TIMEOUTS = 12
 FEWEST_COMMANDS = 200
+FEWEST_FAULTS = 10
 FILL_UP_US = 20 * SECOND
+ERASING_US = 2 * SECOND
 SETTINGS = Settings(tail_bytes=24 << 10, append_bytes=8 << 10, lease_reads=True)
 
 
@@ -60,11 +64,12 @@ class Simulation:
         self.operator = Operator(self.cluster)
         self.faults = Faults(self.cluster, profile, self.operator, without)
         self.clients: list[Client] = []
+        self._left_out = len(without)
         self._choices = self.world.stream("healing")
 
     def report(self) -> Report:
         """Run, and say how it went."""
-        report = Report(self._seed, self._profile.name)
+        report, began = Report(self._seed, self._profile.name), time.process_time_ns()
         try:
             self._run()
         except Violation as violation:
@@ -76,6 +81,7 @@ class Simulation:
             self.world.steps,
             self.world.trace_hash,
         )
+        report.cpu_us = (time.process_time_ns() - began) // 1000
         report.places = self.faults.places
         report.faults, report.rules = self._all_faults(), self.rules.counts
         report.checked = self.cluster.checks.checked.counts
@@ -91,6 +97,7 @@ class Simulation:
     def _run(self) -> None:
         self._begin()
         self.world.run(self._profile.chaos_us)
+        self.world.run(self.world.now_us + FILL_UP_US, lambda: self.faults.struck + self._left_out >= FEWEST_FAULTS)
         self.faults.stop()
         self._heal()
         if self._profile.drill:
@@ -170,9 +177,13 @@ class Simulation:
         until_us = self.world.now_us + CONVERGENCE_TIMEOUTS * ELECTION_TIMEOUT_US
         if not self.world.run(until_us, self._is_quiet):
             raise Violation("healed nodes converge", self._positions())
+        checks = self.cluster.checks
+        self.world.run(self.world.now_us + ERASING_US, lambda: not any(p.host.fold.left for p in self.cluster.members))
         for process in self.cluster.members:
-            self.cluster.checks.applied(process.host)
-            self.cluster.checks.sealed(process)
+            checks.applied(process.host)
+            checks.sealed(process)
+            checks.erased(process.host)
+        checks.grounded()
 
     def _is_quiet(self) -> bool:
         return self.cluster.leader is not None and self.operator.is_idle and self.cluster.has_converged()
