@@ -824,21 +824,6 @@ class ContractOfMemory:
         with pytest.raises(Invalid):
             unguarded.import_belief(rejected, "lab", scope="peer:z")
 
-
-class Impostor(Principal):
-    """Somebody who names another's public key and cannot sign with it."""
-
-    __slots__ = ("_named",)
-
-    def __init__(self, named: Principal) -> None:
-        super().__init__(STRANGER_SEED)
-        self._named = named
-
-    @property
-    def public_key(self) -> bytes:
-        """The other's."""
-        return self._named.public_key
-
     # --- conversations ------------------------------------------------------------------------------------------------
 
     def test_a_conversation_is_graded_by_who_says_it(self, guarded: Guarded) -> None:
@@ -866,3 +851,18 @@ class Impostor(Principal):
         roomy, tight = (recall_budgeted(unguarded, "kettle", scope=HERE, token_budget=budget) for budget in (1_000, 10))
         assert [record.subject for record in roomy.records] == ["kettle", "kettle kettle"]
         assert (tight.records[0].subject, tight.dropped, tight.over_budget) == ("kettle", 1, True)
+
+
+class Impostor(Principal):
+    """Somebody who names another's public key and cannot sign with it."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self, named: Principal) -> None:
+        super().__init__(STRANGER_SEED)
+        self._named = named
+
+    @property
+    def public_key(self) -> bytes:
+        """The other's."""
+        return self._named.public_key
