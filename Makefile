@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-process sim sim-nightly drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
+.PHONY: help setup demo brain test test-process sim sim-nightly drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -38,6 +38,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY) ## Tell the story: three nodes, a thousand real facts, a killed leader, an audit
 	@$(BIN)/python examples/demo.py
+
+brain: $(READY) ## Tell another: a fleet shares one memory on three nodes, with trust, scopes and a killed leader
+	@$(BIN)/python examples/demo_shared_brain.py
 
 test: $(READY) ## Prove the code: unit tests and simulations, no node processes, no waiting
 	$(BIN)/pytest -q -n auto

@@ -2,79 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from cli_shell import REFUSED, Shell
 
 from veridical.memory.keys import make_id, make_key
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
-REFUSED = 12
-SIGNED_BY_ENVIRONMENT = ("remember", "get")
 CLAIM = ("auth", "uses", "JWT")
 ID = make_id(make_key("auth", "uses", "global"))
-
-
-def _read(terminal: int) -> bytes:
-    """What is shown next; nothing once nobody has the other end open any more."""
-    try:
-        return os.read(terminal, 4096)
-    except OSError:
-        return b""
-
-
-class Shell:
-    """`veridical … --json`, in processes of their own, for one data directory."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self.keys = data.parent
-
-    def __call__(self, *arguments: str, signer: str = "") -> tuple[int, Any, str]:
-        command = [sys.executable, "-P", "-m", "veridical.cli.main", *arguments, "--json"]
-        if arguments[:2] != ("principal", "new"):
-            command += ["--data", str(self._data)]
-        environment = dict(os.environ)
-        if signer and arguments[0] in SIGNED_BY_ENVIRONMENT:
-            environment["VERIDICAL_PRINCIPAL_SEED"] = (self.keys / signer).read_text().strip()
-        elif signer:
-            command += ["--key", str(self.keys / signer)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-        assert "Traceback" not in done.stderr
-        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
-
-    def plainly(self, *arguments: str, answers: str, terminal: bool = False) -> tuple[int, str]:
-        """A call without `--json` that is answered so, over a pipe or a terminal: exit code, and what it showed."""
-        command = [sys.executable, "-P", "-m", "veridical.cli.main", *arguments, "--data", str(self._data)]
-        if not terminal:
-            done = subprocess.run(command, input=answers, capture_output=True, text=True, timeout=60, check=False)
-            return done.returncode, done.stdout + done.stderr
-        ours, theirs = pty.openpty()
-        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
-        os.close(theirs)
-        os.write(ours, answers.encode())  # a terminal keeps what is typed ahead
-        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
-        os.close(ours)
-        return process.wait(60), shown
-
-    def well(self, *arguments: str, signer: str = "") -> Any:
-        """The answer of a call that must not fail."""
-        code, answer, said = self(*arguments, signer=signer)
-        assert code == 0, said
-        return answer
-
-    def refused(self, rule: str, *arguments: str, signer: str = "") -> None:
-        """The call is refused by that rule."""
-        code, _, said = self(*arguments, signer=signer)
-        assert (code, rule in said) == (REFUSED, True), said
 
 
 @pytest.fixture
@@ -88,9 +27,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 def test_from_an_open_memory_to_a_guarded_one(shell: Shell) -> None:
     """Enroll an administrator and a writer; only the one with the right reviews; keys rotate and are revoked."""
-    boss, alice, next_alice = (
-        shell.well("principal", "new", str(shell.keys / name))["principal"] for name in ("boss", "alice", "next")
-    )
+    boss, alice, next_alice = (shell.new_key(name) for name in ("boss", "alice", "next"))
     assert shell.well("remember", *CLAIM)["trust"] == "candidate"
     shell.refused("first_administrator", "principal", "enroll", alice, "--grant", "*=read,write")
     everything = "*=read,write,review,attest,vouch,admin"
@@ -121,7 +58,7 @@ def test_from_an_open_memory_to_a_guarded_one(shell: Shell) -> None:
 
 def test_a_reviewer_sees_the_queue_and_decides(shell: Shell) -> None:
     """By verbs and in the terminal view, over a pipe and over a terminal; who may not review is told the rule."""
-    boss, ann = (shell.well("principal", "new", str(shell.keys / name))["principal"] for name in ("boss", "ann"))
+    boss, ann = (shell.new_key(name) for name in ("boss", "ann"))
     everything = "*=read,write,review,attest,vouch,admin"
     shell.well("principal", "enroll", boss, "--name", "boss", "--grant", everything)
     shell.well("principal", "enroll", ann, "--grant", "*=read,write", signer="boss")
@@ -154,7 +91,7 @@ def test_a_reviewer_sees_the_queue_and_decides(shell: Shell) -> None:
 
 def test_principals_grants_and_the_lattice_are_shown(shell: Shell) -> None:
     """Everything to the administrator, oneself to everybody else; the lattice as far as it may be read."""
-    boss, ann = (shell.well("principal", "new", str(shell.keys / name))["principal"] for name in ("boss", "ann"))
+    boss, ann = (shell.new_key(name) for name in ("boss", "ann"))
     assert shell.well("lattice", "set", "repo:a", "team:f")["outcome"] == "set"
     shell.well("lattice", "set", "team:f", "global")
     shell.refused("lattice_cycle", "lattice", "set", "global", "repo:a")
