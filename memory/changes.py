@@ -29,7 +29,7 @@ QUIET: Final = frozenset({events.REINFORCED})
 """What reading leads to: told of only where it is asked for."""
 
 
-ABOUT_OTHERS: Final = frozenset({events.PRUNED, events.REINFORCED, events.WITHDRAWN})
+ABOUT_OTHERS: Final = frozenset({events.PRUNED, events.REINFORCED, events.WITHDRAWN, events.UNCONFIRMED})
 """What names records of which the command's body says nothing, beyond their ids."""
 
 
@@ -92,6 +92,8 @@ def touched(event: Event) -> Iterator[tuple[bytes, bool]]:
     match event:
         case [events.PRUNED, *ids]:
             yield from ((id, True) for id in ids)
+        case [events.UNCONFIRMED, *ids]:
+            yield from ((id, False) for id in ids)
         case [events.REINFORCED, *pairs]:
             yield from ((id, False) for id, _ in pairs)
         case [events.FORGOTTEN, id, *_]:

@@ -2,10 +2,13 @@
 
 Authenticated is an enrolled principal, or somebody that the holder of the right `vouch` has authenticated. A key that
 merely signs is not: anybody can make as many of those as they like.
+
+What they have verified, and nobody else, is verified while enough of them say so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from typing import Any, Final
 
 from . import events
@@ -14,7 +17,7 @@ from .commands import WriteBody
 from .events import Event
 from .limits import SOURCES_LIMIT
 from .principals import ENROLLED, ROTATED, vouched_key
-from .record import CANDIDATE, EPISODE, Record
+from .record import CANDIDATE, EPISODE, VERIFIED, Record
 from .reputation import principals_needed_of
 from .sources import vouched_digest
 from .state import State
@@ -50,9 +53,48 @@ def is_confirmed(state: State, record: Record, speaker: bytes) -> bool:
 
     What a reviewer has doubted is confirmed by nobody's saying it again, old or new.
     """
-    if record.doubted:
-        return False
-    speakers = {*record.authenticated, speaker}
+    return not record.doubted and _are_enough(state, record, {*record.authenticated, speaker})
+
+
+def is_settled(record: Record) -> bool:
+    """Whether it is verified by more than the agreement of principals: then a review or a receipt adds nothing."""
+    return record.trust == VERIFIED and not record.confirmed
+
+
+def unconfirmed(case: Case[Any], happened: list[Event]) -> list[Event]:
+    """What follows for trust from events that took statements away: what too few are left to confirm is a candidate.
+
+    Asked as it is when a record is confirmed: of those who are in force, and of an author who was wrong before, more.
+    """
+    lost = dict(_silenced(case.state, happened))
+    ids = [id for id, gone in lost.items() if not _holds(case.state, id, gone, happened)]
+    return [[events.UNCONFIRMED, *ids]] if ids else []
+
+
+def _silenced(state: State, happened: list[Event]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """The records that stay, each with those who say so no longer."""
+    for event in happened:
+        match event:
+            case [events.UNSAID, id, _, silent, False]:
+                yield id, silent
+            case [events.UNDONE, id, True, _, silent]:
+                yield id, silent
+            case [events.WITHDRAWN, _, _, _, cut, _]:
+                held = ((id, state.record(id), value, silent) for id, value, silent in cut)
+                yield from ((id, silent) for id, row, value, silent in held if row and row.value_digest == value)
+            case _:
+                pass
+
+
+def _holds(state: State, id: bytes, gone: list[bytes], happened: list[Event]) -> bool:
+    last = state.last_past(id) if happened[0][:2] == [events.UNDONE, id] else None
+    record = last.record if last else state.record(id)
+    if record is None or not (gone and record.confirmed):
+        return True
+    return _are_enough(state, record, {*record.authenticated} - {*gone})
+
+
+def _are_enough(state: State, record: Record, speakers: Set[bytes]) -> bool:
     return sum(_counts(state, one) for one in speakers) >= principals_needed_of(state, bytes.fromhex(record.author))
 
 

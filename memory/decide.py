@@ -31,7 +31,7 @@ from .commands import (
     WithdrawBody,
     WriteBody,
 )
-from .confirmation import confirmations
+from .confirmation import confirmations, is_settled, unconfirmed
 from .context import ADMIN, READ, REVIEW, WRITE, Context
 from .correction import CORRECTION_DECIDERS
 from .decide_principals import PRINCIPAL_DECIDERS
@@ -93,7 +93,8 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
     case = Case(state, body, author, now_us, context, principal)
     event = _DECIDERS[command.kind](case)
     if event[0] in TAKING_AWAY:
-        return consequences(case, event)
+        happened = consequences(case, event)
+        return [*happened, *unconfirmed(case, happened)]
     if principal is None and not vouched:
         return [event]
     return [event, *confirmations(case, event[4] if event[0] == events.CORRECTED else event, vouched)]
@@ -166,7 +167,7 @@ def _promote(case: Case[PromoteBody]) -> Event:
         return record
     if record.trust == REJECTED:
         return refused(rules.STANDING_REJECTION, case.body.id)
-    return unchanged(case.body.id) if record.trust == VERIFIED else [events.PROMOTED, case.body.id]
+    return unchanged(case.body.id) if is_settled(record) else [events.PROMOTED, case.body.id]
 
 
 def _demote(case: Case[DemoteBody]) -> Event:
@@ -331,7 +332,7 @@ def _mark_fixed(case: Case[FixBody]) -> Event:
         return refused(rules.OTHER_KIND, record.id)
     if record.trust == REJECTED:
         return refused(rules.STANDING_REJECTION, record.id)
-    if record.trust == VERIFIED and record.pinned:
+    if is_settled(record) and record.pinned:
         return unchanged(record.id)
     return [events.FIXED, record.id, strength_now(record, case.now_us)]
 

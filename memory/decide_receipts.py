@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from . import events, rules, trust_commands
 from .case import Case, judged
+from .confirmation import is_settled
 from .context import ATTEST, WRITE
 from .errors import Invalid
 from .events import Event, refused, unchanged
@@ -18,7 +19,7 @@ from .fields import json_object
 from .grants import allows
 from .principals import enrolled, is_guarded
 from .receipts import PASS, Gate, bound_to, gate_of, objection, receipt_digest
-from .record import REJECTED, VERIFIED, Record
+from .record import REJECTED, Record
 from .trust_commands import AttestBody
 
 
@@ -36,7 +37,7 @@ def _attest(case: Case[AttestBody]) -> Event:
     receipt = receipt_digest(gate)
     if case.state.receipt_use(receipt) is not None:
         return refused(rules.RECEIPT_SPENT, record.id)
-    if gate.verdict == PASS and record.trust == VERIFIED:
+    if gate.verdict == PASS and is_settled(record):
         return unchanged(record.id)
     return [events.ATTESTED, record.id, receipt, gate.key, gate.verdict == PASS]
 

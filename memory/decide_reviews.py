@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from . import events, rules, trust_commands
 from .case import Case, judged
+from .confirmation import is_settled
 from .context import REVIEW
 from .derivation import resting_on, stands, unrecognised
 from .events import Event, refused, unchanged
@@ -31,7 +32,7 @@ def _approve(case: Case[ReviewBody]) -> Event:
         return _contending(case, events.PREFERRED)
     if record.trust == REJECTED:
         return refused(rules.STANDING_REJECTION, record.id)
-    return unchanged(record.id) if record.trust == VERIFIED else [events.PROMOTED, record.id]
+    return unchanged(record.id) if is_settled(record) else [events.PROMOTED, record.id]
 
 
 def _reject(case: Case[ReviewBody]) -> Event:
@@ -67,7 +68,7 @@ def _edit(case: Case[EditBody]) -> Event:
     if case.state.retracted(record.id, value, source.digest):
         return refused(rules.FORGOTTEN_SOURCE, record.id)
     if value == record.value_digest:
-        if record.trust == VERIFIED and record.text == case.body.text:
+        if is_settled(record) and record.text == case.body.text:
             return unchanged(record.id)
         return [events.EDITED, record.id, value, source.digest, source.principal, record.confidence_ppm]
     if _is_keyed_by_value(record):

@@ -22,6 +22,8 @@
     recognised             id, speaker: the statement came from an enrolled principal (its key, 32 bytes), or from one
                            that was vouched for (its digest); follows the event of the statement
     confirmed              id: enough such principals have stated it
+    unconfirmed            id …: too few of those are left, and nothing else had verified it; follows the event that
+                           took statements, or what they rested on, away
     preferred, dismissed   id, value: of a contending version
     edited                 id, value, source, principal, confidence
     rejection_revoked      id, value, confidence
@@ -76,6 +78,7 @@ REINFORCED: Final = "reinforced"
 SET: Final = "set"
 RECOGNISED: Final = "recognised"
 CONFIRMED: Final = "confirmed"
+UNCONFIRMED: Final = "unconfirmed"
 PREFERRED: Final = "preferred"
 DISMISSED: Final = "dismissed"
 EDITED: Final = "edited"

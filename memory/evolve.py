@@ -111,7 +111,7 @@ def _fresh(happening: Happening) -> Record:
     return Record(
         id, kind, body.subject, body.predicate, body.scope, body.text, body.metadata, body.detail, body.source,
         body.provenance, "", value, CANDIDATE, confidence, PPM, time_us, support, sources,
-        () if principal is None else (principal,), (), False, (), (), grounds, follows, happening.author,
+        () if principal is None else (principal,), (), False, False, (), (), grounds, follows, happening.author,
         time_us, time_us, time_us, valid_from_us, valid_to_us, expires_at_us, volatile_until_us, False, 0, code,
         happening.at,
     )  # fmt: skip

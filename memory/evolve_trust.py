@@ -11,7 +11,7 @@ from .decide_principals import grants_of
 from .errors import Bug
 from .grants import NO_GRANTS, is_administrator
 from .grounds import without
-from .happening import Happening, changing_row, present_row, said
+from .happening import Happening, changing_row, held_row, present_row, said
 from .principals import ADMINISTRATORS, ENROLLED, REVOKED, ROTATED, Principal
 from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, PastVersion, Record
 from .reputation import judged
@@ -30,7 +30,13 @@ def _recognised(workspace: Workspace, happening: Happening) -> None:
 def _confirmed(workspace: Workspace, happening: Happening) -> None:
     record = changing_row(workspace, happening)
     verified = judged(workspace, record, VERIFIED, happening.at)
-    workspace.records[record.id] = verified._replace(volatile_until_us=None)
+    workspace.records[record.id] = verified._replace(confirmed=True, volatile_until_us=None)
+
+
+def _unconfirmed(workspace: Workspace, happening: Happening) -> None:
+    """Of the version that the event before has made: too few are left who say so."""
+    for id in happening.event[1:]:
+        workspace.records[id] = judged(workspace, held_row(workspace, id, happening), CANDIDATE, happening.at)
 
 
 def _attested(workspace: Workspace, happening: Happening) -> None:
@@ -118,6 +124,7 @@ def _corrected(present: Record, happening: Happening, text: str) -> Record:
         support=1,
         authenticated=(),
         doubted=False,
+        confirmed=False,
         corroborators=(),
         contradictors=(),
         grounds=(),
@@ -249,6 +256,7 @@ def _put(workspace: Workspace, happening: Happening, principal: Principal) -> No
 TRUST_EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.RECOGNISED: _recognised,
     events.CONFIRMED: _confirmed,
+    events.UNCONFIRMED: _unconfirmed,
     events.ATTESTED: _attested,
     events.FIXED: _fixed,
     events.PREFERRED: _preferred,

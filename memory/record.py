@@ -41,7 +41,8 @@ class Record(NamedTuple):
     `sources` digests every episode (or else author) that stated the value; `principals` the signing or vouched-for
     authors among its supporters; `authenticated` names those of them that count towards verification: by key (32 bytes)
     an enrolled one, by digest one that was vouched for. Once a reviewer has `doubted` it, however many do not verify
-    it. `corroborators` and `contradictors` are who has used that verb on it (the latter with the evidence, 32 bytes).
+    it; `confirmed` is what those alone have verified, and nothing else has. `corroborators` and
+    `contradictors` are who has used that verb on it (the latter with the evidence, 32 bytes).
     `author` is the hex key of who wrote the value, empty for an anonymous writer.
 
     `grounds` are `(id, speaker)`: a record that the value rests on, whose id is a source as well, and who took it from
@@ -74,6 +75,7 @@ class Record(NamedTuple):
     principals: tuple[bytes, ...]
     authenticated: tuple[bytes, ...]
     doubted: bool
+    confirmed: bool
     corroborators: tuple[bytes, ...]
     contradictors: tuple[bytes, ...]
     grounds: tuple[Ground, ...]

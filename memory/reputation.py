@@ -41,7 +41,10 @@ def principals_needed_of(state: State, author: bytes) -> int:
 
 
 def judged(workspace: Workspace, record: Record, trust: str, at: Version) -> Record:
-    """The record in another state of trust, and its author's reputation counted anew. Verified, it is not doubted."""
+    """The record in another state of trust, and its author's reputation counted anew. Verified, it is not doubted.
+
+    Whoever judges it does so for reasons of their own: it rests no longer on principals that have confirmed it.
+    """
     kept = (trust == VERIFIED) - (record.trust == VERIFIED)
     lost = (trust == REJECTED) - (record.trust == REJECTED)
     if record.author and (kept or lost):
@@ -49,4 +52,4 @@ def judged(workspace: Workspace, record: Record, trust: str, at: Version) -> Rec
         workspace.principals[author.key] = author._replace(
             kept=max(0, author.kept + kept), lost=max(0, author.lost + lost), version=at
         )
-    return record._replace(trust=trust, doubted=record.doubted and trust != VERIFIED)
+    return record._replace(trust=trust, doubted=record.doubted and trust != VERIFIED, confirmed=False)

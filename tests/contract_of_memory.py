@@ -297,10 +297,11 @@ class ContractOfMemory:
     def test_a_statement_is_taken_back(self, guarded: Guarded) -> None:
         """What somebody else states stays, with one voice less; what nobody states is gone, and may be said again."""
         held = guarded.alice.write(fact("the motto", "keep it simple"))
-        guarded.bob.write(fact("the motto", "keep it simple"))
+        assert guarded.bob.write(fact("the motto", "keep it simple")).trust == Trust.VERIFIED
         assert guarded.bob.withdraw(held.id, reason="never liked it").outcome == "unsaid"
         found = guarded.alice.get(held.id)
         assert found is not None and (found.support_count, found.epistemic_confidence) == (1, 0.5)
+        assert found.trust == Trust.CANDIDATE
         refuses(guarded.bob, rules.NOT_STATED, lambda: guarded.bob.withdraw(held.id), held.id)
         rests = guarded.bob.write(fact("the poster", "simple", derived_from=[held.id]))
         guarded.alice.withdraw(held.id)

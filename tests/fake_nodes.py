@@ -165,5 +165,6 @@ def record_of(content: bytes) -> Record:
     )
     return Record(
         **named, **empty, **numbers, **(times | absent), **lists, id=bytes(16), follows=b"", value_digest=bytes(16),
-        metadata="{}", detail="{}", trust="candidate", doubted=False, pinned=False, version=Version(1, 7, 0),
+        metadata="{}", detail="{}", trust="candidate", doubted=False, confirmed=False, pinned=False,
+        version=Version(1, 7, 0),
     )  # fmt: skip
