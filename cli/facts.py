@@ -12,6 +12,7 @@ from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from ..memory.view import HistoryItem, MemoryRecord
 
@@ -27,6 +28,16 @@ ReadOption = Annotated[
 Names = Annotated[list[str], typer.Argument(metavar="ID | SUBJECT PREDICATE", show_default=False)]
 
 
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="As it was recorded then, as in 2024-03-01T12:00Z.", show_default=False
+    ),
+]
+ValidAtOption = Annotated[
+    str | None,
+    typer.Option("--valid-at", metavar="TIME", help="As it was true then, whenever it was said.", show_default=False),
+]
 CommandOption = Annotated[
     str | None,
     typer.Option("--command-id", metavar="HEX", help="Of an earlier try whose outcome is unknown.", show_default=False),
@@ -55,6 +66,7 @@ def remember(
         typer.Option("--ttl", metavar="SECONDS", help="Expires so long after the write.", show_default=False),
     ] = None,
     command: CommandOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -69,7 +81,7 @@ def remember(
     fact = checked(0, fields, Defaults(scope, source))
     if isinstance(fact, Problem):
         raise fact.error
-    with connected(data, endpoint, timeout) as memory:
+    with connected(data, endpoint, timeout, key=key) as memory:
         written = memory.write(fact.record, command_id=command)
     if as_json:
         screen.say_json(written.model_dump(mode="json"))
@@ -84,6 +96,7 @@ def correct(
     reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
     metadata: Annotated[str, typer.Option("--metadata", metavar="JSON", help="Merged.", show_default=False)] = "",
     command: CommandOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -93,7 +106,7 @@ def correct(
     from .target import connected
 
     ids = list(map(str.lower, names)) if all(map(_is_id, names)) else [record_id(names, scope)]
-    with connected(data, endpoint, timeout) as memory:
+    with connected(data, endpoint, timeout, key=key) as memory:
         corrected = memory.correct(ids, text, reason=reason, metadata=_object(metadata), command_id=command)
     if as_json:
         screen.say_json(corrected.model_dump(mode="json"))
@@ -105,6 +118,9 @@ def get(
     names: Names,
     scope: ScopeOption = "global",
     read: ReadOption = "strong",
+    as_of: AsOfOption = None,
+    valid_at: ValidAtOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -114,8 +130,8 @@ def get(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout, read) as memory:
-        record = memory.get(id)
+    with connected(data, endpoint, timeout, read, key=key) as memory:
+        record = memory.get(id, as_of=moment("as-of", as_of), valid_at=moment("valid-at", valid_at))
     if as_json:
         screen.say_json(None if record is None else record.model_dump(mode="json"))
     elif record is not None:
@@ -136,9 +152,13 @@ def recall(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="At most so many.")] = RECALLED,
     read: ReadOption = "strong",
+    as_of: AsOfOption = None,
+    valid_at: ValidAtOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why each is there.", show_default=False)] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what answers the query, best first."""
@@ -147,16 +167,30 @@ def recall(
 
     wanted_kind = None if kind is None else one_of(MemoryKind, "kind", kind)
     wanted_trust = None if trust is None else one_of(Trust, "trust", trust)
-    with connected(data, endpoint, timeout, read) as memory:
-        found: Any = memory.recall(query, scope=scope, kind=wanted_kind, trust=wanted_trust, k=k)
+    with connected(data, endpoint, timeout, read, key=key) as memory:
+        found: Any = memory.recall(
+            query,
+            scope=scope,
+            kind=wanted_kind,
+            trust=wanted_trust,
+            k=k,
+            as_of=moment("as-of", as_of),
+            valid_at=moment("valid-at", valid_at),
+        )
     if as_json:
         records = [record.model_dump(mode="json") for record in found]
-        screen.say_json(
-            {"index": found.index, "now": found.now.isoformat(), "scopes": found.scopes, "records": records}
-        )
+        answer = {"index": found.index, "now": found.now.isoformat(), "scopes": found.scopes, "records": records}
+        if explain:
+            answer |= {"explain": [hit._asdict() for hit in found.explain()], "notices": found.notices}
+        screen.say_json(answer)
         return
-    for record in found:
+    for record, hit in zip(found, found.explain(), strict=True):
         screen.say(f"{record.id} {summary(record)}")
+        if explain:
+            lanes = ", ".join(f"{lane} {score:.3f}" for lane, score in hit.lanes.items())
+            screen.say(f"    score {hit.score:.3f}, fits {hit.relevance:.3f}: {lanes}")
+    for notice in found.notices if explain else ():
+        screen.complain(notice)
     if not found:
         screen.complain("nothing found")
 
@@ -168,6 +202,7 @@ def history(
         int, typer.Option("--limit", min=1, max=1000, help="At most so many, newest first.")
     ] = HISTORY_SHOWN,
     read: ReadOption = "strong",
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -177,7 +212,7 @@ def history(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout, read) as memory:
+    with connected(data, endpoint, timeout, read, key=key) as memory:
         items = memory.history(id, limit=limit)
     if as_json:
         screen.say_json([item.model_dump(mode="json") for item in items])
@@ -194,6 +229,7 @@ def withdraw(
     source: Annotated[str, typer.Option("--source", help="Whose statement, as it was given.", show_default=False)] = "",
     reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
     command: CommandOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -203,7 +239,7 @@ def withdraw(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout) as memory:
+    with connected(data, endpoint, timeout, key=key) as memory:
         memory.withdraw(id, source=source, reason=reason, command_id=command)
     if as_json:
         screen.say_json({"withdrawn": id})
@@ -216,6 +252,7 @@ def forget(
     scope: ScopeOption = "global",
     reason: Annotated[str, typer.Option("--reason", help="Goes into the history.", show_default=False)] = "",
     command: CommandOption = None,
+    key: KeyOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -225,7 +262,7 @@ def forget(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout) as memory:
+    with connected(data, endpoint, timeout, key=key) as memory:
         memory.forget(id, reason=reason, command_id=command)
     if as_json:
         screen.say_json({"forgotten": id})
@@ -254,6 +291,23 @@ def erase(
         screen.say_json({"erased": id, "index": done.event.index})
     else:
         screen.say(f"erased {id} (index {done.event.index}); each node destroys what it has, moments from now")
+
+
+def moment(field: str, told: str | None) -> datetime | None:
+    """A time in ISO 8601 with its zone. Raises `Invalid`."""
+    from datetime import datetime
+
+    from ..memory.errors import Invalid
+
+    if told is None:
+        return None
+    try:
+        time = datetime.fromisoformat(told)
+    except ValueError as error:
+        raise Invalid(field, f"{told!r} is no time; write it as 2024-03-01T12:00Z") from error
+    if time.tzinfo is None:
+        raise Invalid(field, f"{told!r} needs a zone; write it as 2024-03-01T12:00Z, or with +01:00 at its end")
+    return time
 
 
 def record_id(names: Sequence[str], scope: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
@@ -51,11 +51,25 @@ def answers_of(commands: Sequence[Command], result: memory_pb2.SubmitResult) -> 
     ]
 
 
+class Explanation(NamedTuple):
+    """Why a record is among the hits of a recall.
+
+    `score` is its rank; `relevance` (0 to 1) how well it fits the question; `lanes` the ways in which it was found with
+    what each gave: `words` and `former words` BM25, `newest` the weight of its words, `vectors` the cosine.
+    """
+
+    id: str
+    score: float
+    relevance: float
+    lanes: Mapping[str, float]
+
+
 class Records(list[MemoryRecord]):
     """Records, with what they answer: the state after entry `(epoch, index)` as node `member` had it, judged at `now`.
 
     `scopes` are those that were searched (empty: all that are granted), `unknown_scopes` those of them that hold
     nothing, `notices` what was left aside of the question. `cursor` is where the next page begins, empty on the last.
+    `explain` says of the hits of a recall why they are there.
     """
 
     def __init__(
@@ -65,6 +79,7 @@ class Records(list[MemoryRecord]):
         unknown_scopes: Sequence[str] = (),
         notices: Sequence[str] = (),
         cursor: bytes = b"",
+        explanations: Iterable[Explanation] = (),
     ) -> None:
         super().__init__(records)
         self.epoch: int = reply.epoch
@@ -75,6 +90,11 @@ class Records(list[MemoryRecord]):
         self.notices: tuple[str, ...] = tuple(notices)
         self.member: str = reply.member
         self.cursor: bytes = cursor
+        self._explanations = {hit.id: hit for hit in explanations}
+
+    def explain(self) -> list[Explanation]:
+        """Why each of these records was recalled, in their order; of those that were not, nothing."""
+        return [self._explanations[record.id] for record in self if record.id in self._explanations]
 
 
 def written(answer: Answer) -> MemoryRecord:
@@ -134,7 +154,11 @@ def found(reply: memory_pb2.ReadReply) -> list[MemoryRecord | None]:
 def recalled(reply: memory_pb2.ReadReply) -> Records:
     """The hits of a recall, best first, each with its score."""
     records = [record_of(hit.row, reply.now_us).model_copy(update={"score": hit.score}) for hit in reply.hits.hits]
-    return Records(records, reply, reply.hits.unknown_scopes, reply.hits.notices)
+    explanations = [
+        Explanation(record.id, hit.score, hit.relevance, dict(hit.lanes))
+        for record, hit in zip(records, reply.hits.hits, strict=True)
+    ]
+    return Records(records, reply, reply.hits.unknown_scopes, reply.hits.notices, explanations=explanations)
 
 
 def page(reply: memory_pb2.ReadReply) -> Records:

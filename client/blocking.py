@@ -20,7 +20,7 @@ from .envelope import ID_ENTROPY_BYTES
 from .envelope import command_id as new_command_id
 from .loops import Interrupted
 from .ports import Clock, Entropy
-from .requests import positive
+from .requests import Moment, positive
 from .surface import HALF_LIFE_S, AsyncMemory
 from .system import SystemClock, SystemEntropy
 from .watching import ChangeStream, Place
@@ -234,16 +234,38 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def get(self, id: str, *, consistency: str | None = None, timeout_s: float | None = None) -> MemoryRecord | None:
+    def get(
+        self,
+        id: str,
+        *,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MemoryRecord | None:
         """See `MemoryView.get`."""
-        return self._question(timeout_s, lambda memory, left: memory.get(id, consistency=consistency, timeout_s=left))
+        return self._question(
+            timeout_s,
+            lambda memory, left: memory.get(
+                id, as_of=as_of, valid_at=valid_at, consistency=consistency, timeout_s=left
+            ),
+        )
 
     def get_many(
-        self, ids: Sequence[str], *, consistency: str | None = None, timeout_s: float | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
     ) -> list[MemoryRecord | None]:
         """See `MemoryView.get_many`."""
         return self._question(
-            timeout_s, lambda memory, left: memory.get_many(ids, consistency=consistency, timeout_s=left)
+            timeout_s,
+            lambda memory, left: memory.get_many(
+                ids, as_of=as_of, valid_at=valid_at, consistency=consistency, timeout_s=left
+            ),
         )
 
     def recall(
@@ -254,6 +276,8 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
@@ -261,7 +285,15 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         return self._question(
             timeout_s,
             lambda memory, left: memory.recall(
-                query, scope=scope, kind=kind, k=k, trust=trust, consistency=consistency, timeout_s=left
+                query,
+                scope=scope,
+                kind=kind,
+                k=k,
+                trust=trust,
+                as_of=as_of,
+                valid_at=valid_at,
+                consistency=consistency,
+                timeout_s=left,
             ),
         )
 
@@ -271,6 +303,8 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> RecordStream:
@@ -280,11 +314,45 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
             return self._question(
                 timeout_s,
                 lambda memory, left: memory.page(
-                    scope=scope, kind=kind, trust=trust, after=after, consistency=consistency, timeout_s=left
+                    scope=scope,
+                    kind=kind,
+                    trust=trust,
+                    after=after,
+                    as_of=as_of,
+                    valid_at=valid_at,
+                    consistency=consistency,
+                    timeout_s=left,
                 ),
             )
 
         return RecordStream(ask)
+
+    def members_as_of(
+        self,
+        predicate: str,
+        *,
+        value: str | None = None,
+        scope: str | Sequence[str] | None = None,
+        kind: MemoryKind | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MemoryRecord]:
+        """See `AsyncMemory.members_as_of`."""
+        return self._question(
+            timeout_s,
+            lambda memory, left: memory.members_as_of(
+                predicate,
+                value=value,
+                scope=scope,
+                kind=kind,
+                as_of=as_of,
+                valid_at=valid_at,
+                consistency=consistency,
+                timeout_s=left,
+            ),
+        )
 
     def history(
         self,

@@ -11,6 +11,7 @@ from ..memory.lattice import SIBLINGS_NEEDED, ScopeLattice
 from ..memory.view import Done, MemoryKind, MemoryRecord, RecordVersion, Trust
 from ..security.principal import Principal
 from .answers import Records
+from .requests import Moment
 from .trust import REVIEWED, Evidence, Grants, Key, SignedWrite
 
 if TYPE_CHECKING:
@@ -335,6 +336,8 @@ class BlockingTrustCalls(ABC):
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
@@ -348,6 +351,8 @@ class BlockingTrustCalls(ABC):
                 kind=kind,
                 k=k,
                 trust=trust,
+                as_of=as_of,
+                valid_at=valid_at,
                 consistency=consistency,
                 timeout_s=left,
             ),

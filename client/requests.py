@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..memory.errors import Invalid, TooLarge
 from ..memory.scope import normal_scope
-from ..memory.view import MemoryKind, Trust
+from ..memory.view import MemoryKind, Trust, microseconds
 from ..proto.generated import memory_pb2
 from .envelope import (
     COMMAND_BYTES_LIMIT,
@@ -20,6 +21,7 @@ from .envelope import (
 
 ID_BYTES: Final = 16
 COUNT_LIMIT: Final = (1 << 32) - 1
+MOMENT_LIMIT_US: Final = 1 << 62
 
 
 class Consistency(StrEnum):
@@ -74,7 +76,32 @@ def count(field: str, number: int) -> int:
     return number
 
 
-def filters_of(scope: str | Sequence[str] | None, kind: MemoryKind | None, trust: Trust | None) -> memory_pb2.Filters:
+Moment: TypeAlias = "datetime | float | None"
+"""A time that is asked about: an aware datetime, or seconds since 1970. None: now, and whatever is valid."""
+
+
+def moment_us(field: str, moment: Moment) -> int | None:
+    """Microseconds since 1970. Raises `Invalid` for a naive datetime, and for a time that no database holds."""
+    if moment is None:
+        return None
+    try:
+        time_us = microseconds(moment)
+    except Invalid as error:
+        raise Invalid(field, "a datetime needs a timezone, as in datetime(2024, 3, 1, tzinfo=UTC)") from error
+    except (ValueError, OverflowError) as error:
+        raise Invalid(field, f"{moment!r} is no time") from error
+    if not -MOMENT_LIMIT_US < time_us < MOMENT_LIMIT_US:
+        raise Invalid(field, f"{moment!r} is no time that can be asked about")
+    return time_us
+
+
+def filters_of(
+    scope: str | Sequence[str] | None,
+    kind: MemoryKind | None,
+    trust: Trust | None,
+    as_of: Moment = None,
+    valid_at: Moment = None,
+) -> memory_pb2.Filters:
     """What a question is bounded by. An empty sequence of scopes is meant as such: it finds nothing."""
     scopes = (scope,) if isinstance(scope, str) else scope or ()
     return memory_pb2.Filters(
@@ -82,6 +109,8 @@ def filters_of(scope: str | Sequence[str] | None, kind: MemoryKind | None, trust
         has_scopes=scope is not None,
         kind=None if kind is None else MemoryKind(kind).value,
         trust=None if trust is None else Trust(trust).value,
+        as_of_us=moment_us("as_of", as_of),
+        valid_at_us=moment_us("valid_at", valid_at),
     )
 
 

@@ -11,9 +11,11 @@ from typing import Any, Final, Protocol
 from ..memory import commands
 from ..memory.errors import Invalid, Refused, TooLarge
 from ..memory.fields import json_text
+from ..memory.keys import normal_name
 from ..memory.lifecycle import HALF_LIFE_US
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.record import Record
+from ..memory.text import comparison_key
 from ..memory.view import (
     Done,
     HistoryItem,
@@ -33,12 +35,14 @@ from .oversight import OversightCalls
 from .ports import Clock, Entropy
 from .requests import (
     Consistency,
+    Moment,
     chunks_of,
     command_of,
     count,
     filters_of,
     given_command_id,
     mode_of,
+    moment_us,
     positive,
     record_id,
 )
@@ -288,19 +292,37 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
     # `consistency` goes before the client's own, for this call.
 
     async def get(
-        self, id: str, *, consistency: str | None = None, timeout_s: float | None = None
+        self,
+        id: str,
+        *,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
     ) -> MemoryRecord | None:
         """See `MemoryView.get`."""
-        (found,) = await self.get_many([id], consistency=consistency, timeout_s=timeout_s)
+        (found,) = await self.get_many(
+            [id], as_of=as_of, valid_at=valid_at, consistency=consistency, timeout_s=timeout_s
+        )
         return found
 
     async def get_many(
-        self, ids: Sequence[str], *, consistency: str | None = None, timeout_s: float | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
     ) -> list[MemoryRecord | None]:
         """See `MemoryView.get_many`. At most 1 000 ids."""
         if len(ids) > BATCH_IDS_LIMIT:
             raise TooLarge("ids", len(ids), BATCH_IDS_LIMIT, "ids")
-        question = memory_pb2.Get(ids=[record_id(id) for id in ids])
+        question = memory_pb2.Get(
+            ids=[record_id(id) for id in ids],
+            as_of_us=moment_us("as_of", as_of),
+            valid_at_us=moment_us("valid_at", valid_at),
+        )
         return answers.found(await self._ask(memory_pb2.ReadRequest(get=question), consistency, timeout_s))
 
     async def recall(
@@ -311,11 +333,15 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
         """See `MemoryView.recall`."""
-        question = memory_pb2.Recall(query=query, k=count("k", k), filters=filters_of(scope, kind, trust))
+        question = memory_pb2.Recall(
+            query=query, k=count("k", k), filters=filters_of(scope, kind, trust, as_of, valid_at)
+        )
         return answers.recalled(await self._ask(memory_pb2.ReadRequest(recall=question), consistency, timeout_s))
 
     async def all(
@@ -324,6 +350,8 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[MemoryRecord]:
@@ -331,7 +359,14 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         page: Records | None = None
         while page is None or page.cursor:
             page = await self.page(
-                scope=scope, kind=kind, trust=trust, after=page, consistency=consistency, timeout_s=timeout_s
+                scope=scope,
+                kind=kind,
+                trust=trust,
+                after=page,
+                as_of=as_of,
+                valid_at=valid_at,
+                consistency=consistency,
+                timeout_s=timeout_s,
             )
             for record in page:
                 yield record
@@ -344,6 +379,8 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         trust: Trust | None = None,
         after: Records | None = None,
         limit: int = PAGE_RECORDS,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
@@ -352,9 +389,39 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         Each page says at which index it holds. None is older than the page before it. `cursor` is empty on the last.
         """
         cursor = b"" if after is None else after.cursor
-        question = memory_pb2.All(filters=filters_of(scope, kind, trust), after=cursor, limit=count("limit", limit))
+        question = memory_pb2.All(
+            filters=filters_of(scope, kind, trust, as_of, valid_at), after=cursor, limit=count("limit", limit)
+        )
         since = None if after is None else after.index
         return answers.page(await self._paged(memory_pb2.ReadRequest(all=question), since, consistency, timeout_s))
+
+    async def members_as_of(
+        self,
+        predicate: str,
+        *,
+        value: str | None = None,
+        scope: str | Sequence[str] | None = None,
+        kind: MemoryKind | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
+        consistency: str | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MemoryRecord]:
+        """Everything that has that predicate at that moment and, with `value`, says that of it: who was admin then?
+
+        In the order of their ids; rejected values never. Values are compared as everywhere, whatever their case and
+        width. Reads all records of the scopes.
+        """
+        wanted = None if value is None else comparison_key(value)
+        return [
+            record
+            async for record in self.all(
+                scope=scope, kind=kind, as_of=as_of, valid_at=valid_at, consistency=consistency, timeout_s=timeout_s
+            )
+            if normal_name(record.predicate) == normal_name(predicate)
+            and record.trust != Trust.REJECTED
+            and wanted in (None, comparison_key(record.text))
+        ]
 
     async def history(
         self,

@@ -18,7 +18,7 @@ from ..memory.view import Done, MemoryKind, MemoryRecord, RecordVersion, Trust
 from ..security.principal import Principal
 from . import answers
 from .answers import Answer, Records
-from .requests import optional_value, record_id
+from .requests import Moment, optional_value, record_id
 
 if TYPE_CHECKING:
     from ..verdict import GateReceipt
@@ -107,6 +107,8 @@ class TrustCalls(ABC):
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
@@ -401,6 +403,8 @@ class TrustCalls(ABC):
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> Records:
@@ -408,7 +412,15 @@ class TrustCalls(ABC):
         scopes = lattice.resolve(scope)
         wanted = min(k * len(scopes), max(k, RECALL_LIMIT))
         hits = await self.recall(
-            query, scope=scopes, kind=kind, k=wanted, trust=trust, consistency=consistency, timeout_s=timeout_s
+            query,
+            scope=scopes,
+            kind=kind,
+            k=wanted,
+            trust=trust,
+            as_of=as_of,
+            valid_at=valid_at,
+            consistency=consistency,
+            timeout_s=timeout_s,
         )
         hits.sort(key=lambda hit: (-(hit.score or 0.0), scopes.index(hit.scope)))
         del hits[k:]

@@ -327,11 +327,23 @@ class MemoryView(Protocol):
         """Write in bulk, in order. A refusal stands at its place in the answer and stops nothing."""
         ...
 
-    def get(self, id: str) -> MemoryRecord | None:
-        """The record of that id, or None when there is none or it has expired."""
+    def get(
+        self, id: str, *, as_of: datetime | float | None = None, valid_at: datetime | float | None = None
+    ) -> MemoryRecord | None:
+        """The record of that id, or None when there is none or it has expired.
+
+        `as_of`: what was held at that recorded time. `valid_at`: of the values held (then), the one that was true at
+        that time of the world. Both are aware datetimes or seconds since 1970 (MEMORY § 4).
+        """
         ...
 
-    def get_many(self, ids: Sequence[str]) -> list[MemoryRecord | None]:
+    def get_many(
+        self,
+        ids: Sequence[str],
+        *,
+        as_of: datetime | float | None = None,
+        valid_at: datetime | float | None = None,
+    ) -> list[MemoryRecord | None]:
         """`get` for each id, in order, all at one index."""
         ...
 
@@ -343,10 +355,13 @@ class MemoryView(Protocol):
         kind: MemoryKind | None = None,
         k: int = 5,
         trust: Trust | None = None,
+        as_of: datetime | float | None = None,
+        valid_at: datetime | float | None = None,
     ) -> list[MemoryRecord]:
         """At most `k` records of that scope, or of those, that answer the query, best first (MEMORY § 7).
 
-        Any string is a valid query.
+        Any string is a valid query. With `as_of` or `valid_at` (see `get`) past values are found too, but for those
+        that were forgotten or rejected since.
         """
         ...
 
@@ -356,8 +371,13 @@ class MemoryView(Protocol):
         scope: str | Sequence[str] | None = None,
         kind: MemoryKind | None = None,
         trust: Trust | None = None,
+        as_of: datetime | float | None = None,
+        valid_at: datetime | float | None = None,
     ) -> Iterator[MemoryRecord]:
-        """Every record that has not expired, rejected ones included, in the order of their ids."""
+        """Every record that has not expired, rejected ones included, in the order of their ids.
+
+        `as_of` and `valid_at` as in `recall`.
+        """
         ...
 
     def history(self, id: str, *, limit: int = 100, before: RecordVersion | None = None) -> list[HistoryItem]:

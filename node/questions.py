@@ -174,6 +174,7 @@ def _filters_to_wire(args: Args) -> memory_pb2.Filters:
         kind=filters.kind,
         trust=filters.trust,
         valid_at_us=filters.valid_at_us,
+        as_of_us=filters.as_of_us,
     )
 
 
@@ -183,6 +184,7 @@ def _filters(raw: memory_pb2.Filters) -> Filters:
         raw.kind if raw.HasField("kind") else None,
         raw.trust if raw.HasField("trust") else None,
         raw.valid_at_us if raw.HasField("valid_at_us") else None,
+        raw.as_of_us if raw.HasField("as_of_us") else None,
     )
 
 

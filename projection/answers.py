@@ -24,13 +24,14 @@ class Filters:
     """Which records a query may return. None: any.
 
     `scopes` in normal form: scopes, or the patterns of a reach, which stand for all scopes that they match; `kind` and
-    `trust` as records spell them; `valid_at_us` is a moment in valid time.
+    `trust` as records spell them; `valid_at_us` is a moment in valid time, `as_of_us` one in recorded time.
     """
 
     scopes: tuple[str, ...] | None = None
     kind: str | None = None
     trust: str | None = None
     valid_at_us: int | None = None
+    as_of_us: int | None = None
 
 
 ANYTHING = Filters()

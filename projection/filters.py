@@ -57,6 +57,8 @@ class Conditions:
         if filters.valid_at_us is not None:
             parts.append(("record.valid_from_us <= ?", filters.valid_at_us))
             parts.append(("record.valid_to_us > ?", filters.valid_at_us))
+        if filters.as_of_us is not None:
+            parts.append(("record.since_us <= ?", filters.as_of_us))
         unknown = tuple(name for name in filters.scopes or () if name not in known and not is_pattern(name))
         trust = None if filters.trust is None else TRUST_NUMBERS.get(filters.trust, -1)
         left_out = EPISODE if filters.kind is None and not sources_too else None

@@ -25,6 +25,7 @@ from ..memory.state import Workspace, resting_under
 from ..memory.window import first_id
 from . import schema
 from .context import Surroundings
+from .former import FormerChanges, erase_former
 from .fulltext import WordChanges
 from .mentions import Mentions
 from .rows import (
@@ -74,6 +75,7 @@ class Fold:
         self._words = WordChanges()
         self._vectors = VectorChanges(embedder)
         self._around = Surroundings(workspace, state)
+        self._former = FormerChanges()
         self._regrounded: set[bytes] = set()
         self._following: list[Row] = []
         self._followed_no_more: list[Row] = []
@@ -226,12 +228,14 @@ class Fold:
                 self._change(id, emptied[0])
                 rows.append((*key, *emptied))
             write_rows(connection, schema.PUT_PAST, rows)
+            erase_former(connection, id)
 
     def _write_pasts(self, connection: sqlite3.Connection) -> None:
         if self._workspace.versions:
             ordinals: Counter[tuple[object, ...]] = Counter()
             rows = [self._past_row(past, ordinals) for past in self._workspace.versions]
             write_rows(connection, schema.PUT_PAST, rows)
+            self._former.write(connection)
 
     def _past_row(self, past: PastVersion, ordinals: Counter[tuple[object, ...]]) -> Row:
         record, until = past.record, past.until
@@ -239,6 +243,8 @@ class Fold:
         ordinals[record.id, until] += 1
         digest, body = stored_past(past)
         self._change(record.id, digest)
+        if not record.is_erased:
+            self._former.add(past, ordinal, self._scopes.number(record.scope))
         return (
             record.id, record.version.index, record.version.place, until.index, until.place, ordinal,
             record.updated_at_us, past.until_us, past.ended_by, pack((record.value_digest, record.sources)), digest,

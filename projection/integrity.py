@@ -27,8 +27,9 @@ from ..memory.digest import (
 from . import schema
 from .context import context_of
 from .errors import is_revocation
+from .former import former_row, may_be_found
 from .fulltext import SAMPLE, WORDS, WordChanges
-from .rows import contenders_of, facets, is_searchable, record_of, searched_text
+from .rows import contenders_of, facets, is_searchable, past_of, record_of, searched_text
 from .state import StoredState
 from .vectors import Said, made_by, vectors_of
 
@@ -49,7 +50,7 @@ def findings(connection: sqlite3.Connection) -> Iterator[Finding]:
 
     Runs in the caller's transaction: about two seconds for each 100 000 records.
     """
-    for check in (_pages, _full_text_structure, _counts, _records, _vectors, _derivations, _buckets, _words):
+    for check in (_pages, _full_text_structure, _counts, _records, _vectors, _formers, _derivations, _buckets, _words):
         try:
             yield from check(connection)
         except sqlite3.DatabaseError as error:
@@ -134,7 +135,7 @@ def look_at_whole(connection: sqlite3.Connection, rest: Callable[[int], None]) -
     revoked. `connection` may write to its temporary tables.
     """
     found: list[Finding] = []
-    for check in (_pages, _counts, _derivations, partial(_words, rest=rest)):
+    for check in (_pages, _counts, _derivations, _formers, partial(_words, rest=rest)):
         try:
             found += check(connection)
         except sqlite3.DatabaseError as error:
@@ -201,6 +202,28 @@ def _vectors(connection: sqlite3.Connection, within: Ids | None = None) -> Itera
             wanted = (*narrow, vector) if searchable and not says_nothing(vector) else None
             if connection.execute(_VECTOR, (number,)).fetchone() != wanted:
                 yield Finding("vector", "the row does not match its record", id)
+
+
+_FORMERS: Final = """
+SELECT id, until_index, until_place, ordinal, kind, trust, from_us, until_us, expiry_us, valid_from_us, valid_to_us
+FROM former ORDER BY id, until_index, until_place, ordinal
+"""
+_PASTS: Final = "SELECT ordinal, CAST(body AS BLOB) FROM past ORDER BY id, until_index, until_place, ordinal"
+
+
+def _formers(connection: sqlite3.Connection) -> Iterator[Finding]:
+    """What was held before has its narrow row and its words, and nothing else has."""
+    held = connection.execute(_FORMERS)
+    pasts = ((past_of(body), ordinal) for ordinal, body in connection.execute(_PASTS))
+    wanted = (former_row(past, ordinal, 0) for past, ordinal in pasts if may_be_found(past))
+    for row, should in zip_longest(held, (each[:4] + each[5:] for each in wanted)):
+        if row != should:
+            yield Finding("former", "what was held before is not as the past versions have it", (row or should)[0])
+            return
+    counts = "SELECT (SELECT count(*) FROM former_words_docsize), (SELECT count(*) FROM former)"
+    found, expected = connection.execute(counts).fetchone()
+    if found != expected:
+        yield Finding("former_words", f"{found} rows where there should be {expected}")
 
 
 def _selected(

@@ -17,6 +17,7 @@ from ..memory.state import Workspace
 from . import schema
 from .errors import FoldOrder, OtherEmbedder, translated
 from .fold import Fold
+from .former import FORMER
 from .fulltext import SAMPLE, WORDS, merge
 from .integrity import Finding, findings
 from .mentions import Mentions, mentions_of
@@ -33,7 +34,7 @@ REBUILD_BYTES: Final = 4 << 20
 BESIDE: Final = "-again"
 """What the name of a file ends with into which history is folded beside a projection."""
 SCHEMA: Final = "schema"
-WORD_TABLES: Final = (WORDS, SAMPLE)
+WORD_TABLES: Final = (WORDS, SAMPLE, FORMER)
 
 Progress = Callable[[int], None]
 

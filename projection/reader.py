@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from typing import Final
@@ -20,7 +21,8 @@ from ..memory.keys import id_by_value, make_key, record_id
 from ..memory.lifecycle import HALF_LIFE_US, PRUNE_CONFIDENCE_PPM, PRUNE_SUPPORT, is_expired, is_prunable
 from ..memory.limits import BATCH_IDS_LIMIT
 from ..memory.principals import STRANGER, Principal
-from ..memory.record import ORIGIN, PastVersion, Record, Version
+from ..memory.ranking import is_recallable
+from ..memory.record import EPISODE, ORIGIN, PastVersion, Record, Version
 from ..memory.reputation import AuthorTrust
 from ..memory.scope import EVERY_SCOPE, is_pattern, scopes_below
 from . import schema
@@ -45,13 +47,25 @@ from .answers import (
 )  # fmt: skip
 from .errors import SnapshotRevoked, translated
 from .filters import Conditions
+from .former import ONLY_WORDS, Moment, ids_after, is_gone_since, passes
 from .queue import Queue
 from .recall import Meaning, Search
-from .rows import Standing, mark_of, mention_number, mentioned_at, pack, past_of, principal_of, record_of, unpack
+from .rows import (
+    Standing,
+    is_searchable,
+    mark_of,
+    mention_number,
+    mentioned_at,
+    pack,
+    past_of,
+    principal_of,
+    record_of,
+    unpack,
+)
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
 from .state import StoredState
-from .terms import QUERY_CHARACTERS_LIMIT, terms
+from .terms import QUERY_CHARACTERS_LIMIT, Terms, terms
 
 PAGE_LIMIT: Final = 1_000
 GET_LIMIT: Final = 1_000
@@ -288,6 +302,9 @@ class Reader(StoredState):
         asked = terms(query)
         with self.snapshot():
             standing, point = self.standing(), self.point(now_us)
+            if moment := Moment.of(filters, point.now_us):
+                return self._recall_then(query, asked, k, filters, moment, point)
+            filters = replace(filters, as_of_us=None)
             conditions = self._conditions(filters, point.now_us, sources_too=False)
             hits: list[Hit] = []
             notices = list(asked.notices)
@@ -299,17 +316,66 @@ class Reader(StoredState):
                 notices += choice.notices
             return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
 
+    def _recall_then(
+        self, query: str, asked: Terms, k: int, filters: Filters, moment: Moment, point: ReadPoint
+    ) -> Recalled:
+        """As of another moment, or valid at one: past versions are looked through too."""
+        judged_us = point.now_us if moment.as_of_us is None else moment.as_of_us
+        conditions = self._conditions(replace(filters, as_of_us=moment.as_of_us), judged_us, sources_too=False)
+        hits: list[Hit] = []
+        notices = [*asked.notices, *([ONLY_WORDS] if self._meaning and moment.as_of_us is not None else [])]
+        if asked.phrases and not conditions.is_empty:
+            standing = self.standing()
+            search = Search(
+                self._connection, conditions, standing.searchable, judged_us, standing.index, self._meaning
+            )  # fmt: skip
+            hits, choice = search.hits_then(
+                query[:QUERY_CHARACTERS_LIMIT], asked.phrases, k, filters, moment,
+                lambda id: self._recalled_then(id, filters, moment, judged_us),
+            )  # fmt: skip
+            notices += choice.notices
+        return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
+
+    def _recalled_then(self, id: bytes, filters: Filters, moment: Moment, judged_us: int) -> Record | None:
+        record = self._held_then(id, filters, moment, judged_us)
+        if record is None or not is_searchable(record) or not is_recallable(record):
+            return None
+        return None if record.kind == EPISODE and filters.kind is None else record
+
+    def _held_then(self, id: bytes, filters: Filters, moment: Moment, judged_us: int) -> Record | None:
+        """What was held at that moment under that id, if it is asked for, and neither forgotten nor rejected since."""
+        found = self._found(id, judged_us, moment.as_of_us, moment.valid_at_us)
+        if found is None or not passes(found.record, filters):
+            return None
+        record, present = found.record, self.record(id)
+        if present is not None and present.version == record.version:
+            return record
+        is_rejected = self.rejected(id, record.value_digest)
+        return None if is_rejected or is_gone_since(self._connection, record) else record
+
     def page(self, now_us: int, *, filters: Filters = ANYTHING, after: bytes = b"", limit: int = PAGE_LIMIT) -> Page:
         """The next of all records that have not expired, rejected ones included, in the order of their ids."""
         with self.snapshot():
             point = self.point(now_us)
-            conditions = self._conditions(filters, point.now_us)
             size = _page_size(limit)
+            if moment := Moment.of(filters, point.now_us):
+                return self._page_then(filters, moment, after, size, point)
+            filters = replace(filters, as_of_us=None)
+            conditions = self._conditions(filters, point.now_us)
             rows = self._connection.execute(
                 _PAGE.format(conditions=conditions.sql), (after, *conditions.parameters, size)
             ).fetchall()
             records = tuple(record_of(body) for (body,) in rows)
             return Page(point, records, records[-1].id if len(rows) == size else None, conditions.unknown_scopes)
+
+    def _page_then(self, filters: Filters, moment: Moment, after: bytes, size: int, point: ReadPoint) -> Page:
+        """As of another moment: of the next ids under which anything was ever held, those that had something then."""
+        judged_us = point.now_us if moment.as_of_us is None else moment.as_of_us
+        unknown = self._conditions(filters, judged_us).unknown_scopes
+        ids = ids_after(self._connection, after, size)
+        held = (self._held_then(id, filters, moment, judged_us) for id in ids)
+        records = tuple(record for record in held if record is not None)
+        return Page(point, records, ids[-1] if len(ids) == size else None, unknown)
 
     def all(self, now_us: int, *, filters: Filters = ANYTHING, page_records: int = PAGE_LIMIT) -> Iterator[Page]:
         """Every page after the other, each at its own index: changes meanwhile are seen where it was not yet passed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import log
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,8 +20,10 @@ from ..embedding.embedder import Embedder
 from ..memory.ranking import normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
 from . import schema
-from .answers import Hit
+from .answers import Filters, Hit
 from .filters import Conditions
+from .former import LANE as FORMER_LANE
+from .former import Moment, former_hits
 from .names import names_in, unnamed
 from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
@@ -147,6 +149,54 @@ class Search:
         best = _best(self._ranked(lanes, frozenset(named.values())), k)
         records = self._records(ranked.candidate.number for ranked in best)
         return [_hit(ranked, records[ranked.candidate.number], lanes) for ranked in best], choice
+
+    def hits_then(
+        self,
+        question: str,
+        phrases: tuple[str, ...],
+        k: int,
+        filters: Filters,
+        moment: Moment,
+        found: Callable[[bytes], Record | None],
+    ) -> tuple[list[Hit], Choice]:
+        """The best `k` records as they were at that moment; `found` gives each as it was, or None.
+
+        Past versions are searched by their words, a lane of its own. Vectors are those of the present.
+        """
+        choice = self._choice(phrases)
+        slice = max(SLICE, SLICE_PER_ASKED * k)
+        present = [self._weighted(self._by_words_at_all(choice, slice), phrases)]
+        self._weigh(present[0].scores)
+        if moment.as_of_us is None:
+            present.append(self._by_meaning(unnamed(question, self._named(question)), slice))
+            self._weigh(present[1].scores)
+        scopes = None if self._conditions.scopes is None else [scope.number for scope in self._conditions.scopes]
+        former = former_hits(self._connection, choice.expression, moment, filters, scopes, slice) if phrases else {}
+        lanes = [
+            *(({self._id(number): score for number, score in lane.scores.items()}, lane) for lane in present),
+            (former, Lane(FORMER_LANE, {}, present[0].weight if present[0].scores else 1.0)),
+        ]
+        sums: defaultdict[bytes, float] = defaultdict(float)
+        for scores, lane in lanes:
+            for id, share in zip(scores, normalised(list(scores.values())), strict=True):
+                sums[id] += lane.weight * share
+        best_sum = max(sums.values(), default=1.0) or 1.0
+        records = {id: record for id in sums if (record := found(id)) is not None}
+        ranked = [
+            Ranked(rank(record, sums[id] / best_sum, self._now_us), sums[id] / best_sum, _candidate(record))
+            for id, record in records.items()
+        ]
+        best = _best(sorted(ranked, key=lambda each: order(each.score, each.candidate.id)), k)
+        return [
+            Hit(
+                records[id := bytes.fromhex(each.candidate.id)], each.score, each.relevance,
+                {lane.name: scores[id] for scores, lane in lanes if id in scores},
+            )
+            for each in best
+        ], choice  # fmt: skip
+
+    def _id(self, number: int) -> bytes:
+        return bytes.fromhex(self._known[number].id)
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
@@ -286,6 +336,13 @@ def _hit(ranked: Ranked, record: Record, lanes: Sequence[Lane]) -> Hit:
     number = ranked.candidate.number
     scores = {lane.name: lane.scores[number] for lane in lanes if number in lane.scores}
     return Hit(record, ranked.score, ranked.relevance, scores)
+
+
+def _candidate(record: Record) -> Candidate:
+    return Candidate(
+        0, record.id.hex(), record.trust, record.confidence_ppm, record.support, record.pinned, record.strength_ppm,
+        record.strength_at_us, 0,
+    )  # fmt: skip
 
 
 def _best(ordered: Sequence[Ranked], k: int) -> Sequence[Ranked]:

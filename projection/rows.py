@@ -166,6 +166,7 @@ def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[i
         EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
         FOREVER if record.valid_to_us is None else record.valid_to_us,
         name_mark(normal_name(record.subject or speaker_of(record))),
+        record.updated_at_us,
     )
 
 

@@ -72,6 +72,7 @@ record = Table(
     Column("valid_from_us", Integer, nullable=False),
     Column("valid_to_us", Integer, nullable=False),
     Column("name", Integer, nullable=False),
+    Column("since_us", Integer, nullable=False),
 )  # fmt: skip
 Index("record_id", record.c.id, unique=True)
 Index("record_scope", record.c.scope)
@@ -111,6 +112,24 @@ past = Table(
 Index(
     "past_superseded", past.c.id, past.c.from_index, sqlite_where=past.c.ended_by == literal_column(f"'{SUPERSEDED}'")
 )
+
+former = Table(
+    "former", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", LargeBinary, nullable=False),
+    Column("until_index", Integer, nullable=False),
+    Column("until_place", Integer, nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("scope", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("trust", Integer, nullable=False),
+    Column("from_us", Integer, nullable=False),
+    Column("until_us", Integer, nullable=False),
+    Column("expiry_us", Integer, nullable=False),
+    Column("valid_from_us", Integer, nullable=False),
+    Column("valid_to_us", Integer, nullable=False),
+)  # fmt: skip
+Index("former_id", former.c.id)
 
 contender = Table(
     "contender", metadata,
@@ -236,7 +255,8 @@ BUCKETS_IN_A_ROW: Final = 16
 
 FULL_TEXT_COLUMNS: Final = ("subject", "predicate", "value", "details", "before", "after", "dates", "marks")
 FULL_TEXT_WEIGHTS: Final = (1.5, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3, 0.0)
-_FULL_TEXT: Final = f"""fts5({", ".join(FULL_TEXT_COLUMNS)}, content='', tokenize="{TOKENIZER}")"""
+_FULL_TEXT: Final = f"""fts5({", ".join(FULL_TEXT_COLUMNS)},{{content}} tokenize="{TOKENIZER}")"""
+_NO_CONTENT: Final = " content='',"
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -245,8 +265,9 @@ def create(connection: sqlite3.Connection) -> None:
         connection.execute(_text(CreateTable(table)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(_text(CreateIndex(index)))
+    connection.execute(f"CREATE VIRTUAL TABLE former_words USING {_FULL_TEXT.format(content='')}")
     for table in ("words", "sample"):
-        connection.execute(f"CREATE VIRTUAL TABLE {table} USING {_FULL_TEXT}")
+        connection.execute(f"CREATE VIRTUAL TABLE {table} USING {_FULL_TEXT.format(content=_NO_CONTENT)}")
         connection.execute(f"INSERT INTO {table}({table}, rank) VALUES ('automerge', {SEGMENTS_MERGED})")
         connection.execute(f"INSERT INTO {table}({table}, rank) VALUES ('crisismerge', {SEGMENTS_LIMIT})")
 
@@ -359,6 +380,12 @@ GET_SUPERSEDED: Final = (
         .order_by(*_NEWEST_FIRST)
     )
     + " LIMIT ?"
+)
+
+PUT_FORMER: Final = _put(former)
+PUT_FORMER_WORDS: Final = (
+    f"INSERT INTO former_words(rowid, {', '.join(FULL_TEXT_COLUMNS)})"
+    f" VALUES ({', '.join('?' * (1 + len(FULL_TEXT_COLUMNS)))})"
 )
 
 PUT_CONTENDERS: Final = _put(contender)

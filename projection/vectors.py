@@ -140,5 +140,5 @@ class VectorChanges:
 
 def _filtered(facets: Row) -> Row:
     """Trust, kind, expiry and validity of a record's narrow row: what a search by vectors may have to look at."""
-    _, _, _, kind, trust, _, _, _, _, _, _, expiry_us, valid_from_us, valid_to_us, _ = facets
+    _, _, _, kind, trust, _, _, _, _, _, _, expiry_us, valid_from_us, valid_to_us, *_ = facets
     return (trust, kind, expiry_us, valid_from_us, valid_to_us)

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 CALL_TIMEOUT_S = 240
 REFUSED = 12
-SIGNED_BY_ENVIRONMENT = ("remember", "get")
-"""Verbs without `--key`: what they sign they sign with the seed of the environment."""
 
 
 class Done(NamedTuple):
@@ -34,14 +32,8 @@ class Shell:
     def __call__(self, *arguments: str, target: bool = True, signer: str = "") -> Done:
         command = [*_command(*arguments), "--json"]
         command += ["--data", str(self.data)] if target else []
-        environment = dict(os.environ)
-        if signer and arguments[0] in SIGNED_BY_ENVIRONMENT:
-            environment["VERIDICAL_PRINCIPAL_SEED"] = (self.keys / signer).read_text().strip()
-        elif signer:
-            command += ["--key", str(self.keys / signer)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=CALL_TIMEOUT_S, check=False, env=environment
-        )
+        command += ["--key", str(self.keys / signer)] if signer else []
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_TIMEOUT_S, check=False)
         assert "Traceback" not in done.stderr
         return Done(done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from time import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -788,6 +789,89 @@ class ContractOfMemory:
         ]
         with pytest.raises(Invalid):
             unguarded.graduate("team:f", ["repo:a", "repo:b"], min_scopes=1)
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def test_the_past_is_asked_for(self, unguarded: BlockingMemory) -> None:
+        """What was held then, by every way of reading; a superseded value that was forgotten by none but `get`."""
+        old = unguarded.write(fact("Ida's home", "a flat in Lisbon"))
+        then = old.updated_at
+        new = unguarded.write(fact("Ida's home", "a house in Porto"))
+        assert (new.id, new.outcome) == (old.id, "superseded")
+        for text, moment in (("a flat in Lisbon", then), ("a house in Porto", None)):
+            (listed,) = (hit.text for hit in unguarded.all(scope=HERE, as_of=moment) if hit.subject == "Ida's home")
+            held = unguarded.get(old.id, as_of=moment)
+            (many,) = unguarded.get_many([old.id], as_of=moment)
+            assert held is not None and many is not None
+            assert {listed, held.text, many.text} == {text}
+            assert [hit.text for hit in unguarded.recall("Lisbon Porto", scope=HERE, as_of=moment)] == [text]
+        lattice = ScopeLattice({HERE: "global"})
+        recalled = unguarded.lattice_recall("Lisbon", scope=HERE, lattice=lattice, as_of=then)
+        assert [hit.text for hit in recalled] == ["a flat in Lisbon"]
+        assert recall_budgeted(unguarded, "Lisbon", scope=HERE, token_budget=500, as_of=then).records
+        assert not recall_budgeted(unguarded, "Lisbon", scope=HERE, token_budget=500).records
+        unguarded.forget(old.id)
+        assert unguarded.recall("Lisbon", scope=HERE, as_of=then) == []
+        assert [hit for hit in unguarded.all(scope=HERE, as_of=then) if hit.subject == "Ida's home"] == []
+
+    def test_what_was_true_is_asked_for(self, unguarded: BlockingMemory) -> None:
+        """At a time of the world, whenever it was said."""
+        march, june, august = (datetime(2024, month, 1, tzinfo=UTC) for month in (3, 6, 8))
+        unguarded.write(fact("Noa's job", "a baker", valid_from=march))
+        told = unguarded.write(fact("Noa's job", "a pilot", valid_from=june))
+        for moment, text in ((march, "a baker"), (august, "a pilot"), (None, "a pilot")):
+            held = unguarded.get(told.id, valid_at=moment)
+            assert held is not None and held.text == text
+            assert [hit.text for hit in unguarded.recall("Noa", scope=HERE, valid_at=moment)] == [text]
+
+    def test_who_had_it_then(self, unguarded: BlockingMemory) -> None:
+        """Everybody of whom a predicate said that, at a moment."""
+
+        def role(name: str, text: str) -> MemoryRecord:
+            return unguarded.write(MemoryRecord(subject=name, predicate="role", text=text, scope="staff"))
+
+        role("Uri", "an Admin")
+        then = role("Vera", "an Admin").updated_at
+        role("Uri", "a guest")
+        admins = unguarded.members_as_of("Role", value="an admin", scope="staff", as_of=then)
+        assert {record.subject for record in admins} == {"Uri", "Vera"}
+        assert [record.subject for record in unguarded.members_as_of("role", value="an admin", scope="staff")] == [
+            "Vera"
+        ]
+        assert len(unguarded.members_as_of("role", scope="staff")) == 2
+
+    def test_a_time_needs_its_zone(self, unguarded: BlockingMemory) -> None:
+        """A naive one is refused, and what no database holds; with a zone, or in seconds, it is answered."""
+        held = unguarded.write(fact("clock", "ticks"))
+        for wrong in (datetime(2024, 3, 1), float("nan"), float("inf"), 1e30):  # noqa: DTZ001
+            for read in (
+                lambda wrong=wrong: unguarded.get(held.id, as_of=wrong),
+                lambda wrong=wrong: unguarded.recall("clock", valid_at=wrong),
+                lambda wrong=wrong: list(unguarded.all(as_of=wrong)),
+            ):
+                with pytest.raises(Invalid, match=r"as_of|valid_at"):
+                    read()
+        assert unguarded.get(held.id, as_of=time() + 60) is not None
+        assert unguarded.get(held.id, as_of=0.0) is None
+
+    def test_the_past_is_guarded_as_the_present(self, guarded: Guarded) -> None:
+        """Whoever may not read a scope may not read what it held."""
+        old = guarded.alice.write(fact("locker", "code 1234", scope=ELSEWHERE))
+        guarded.alice.write(fact("locker", "code 9999", scope=ELSEWHERE))
+        then = old.updated_at
+        assert [hit.text for hit in guarded.alice.recall("locker", scope=ELSEWHERE, as_of=then)] == ["code 1234"]
+        assert guarded.bob.get(old.id, as_of=then) is None
+        assert guarded.bob.recall("locker 1234", as_of=then) == []
+        assert [hit for hit in guarded.bob.all(as_of=then) if hit.scope == ELSEWHERE] == []
+        refuses(guarded.bob, rules.NOT_GRANTED, lambda: guarded.bob.recall("locker", scope=ELSEWHERE, as_of=then))
+
+    def test_a_recall_says_why(self, unguarded: BlockingMemory) -> None:
+        """The rank of each hit, how well it fits, and the lanes that it came by."""
+        unguarded.write(fact("piano", "needs tuning"))
+        found = unguarded.recall("piano tuning", scope=HERE)
+        (why,) = found.explain()
+        assert (why.id, why.score, why.relevance) == (found[0].id, found[0].score, 1.0)
+        assert why.lanes["words"] > 0
 
     def test_a_lattice_is_recalled_upwards(self, unguarded: BlockingMemory) -> None:
         """The scope and all that it lies within, not its siblings; the more specific first."""

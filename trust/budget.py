@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from ..memory.errors import Invalid
@@ -42,16 +43,18 @@ def recall_budgeted(
     k: int = RECALLED,
     kind: MemoryKind | None = None,
     count_tokens: CountTokens | None = None,
+    as_of: datetime | float | None = None,
+    valid_at: datetime | float | None = None,
 ) -> BudgetedRecall:
     """The best of what answers the query, rendered to cost at most `token_budget` tokens.
 
     A verified hit goes before every candidate, so that none can crowd it out. `count_tokens` is the tokenizer of the
     model that will read it; without one the count is an upper bound (`tokens_at_most`). A record that does not fit is
-    left out, and smaller ones after it are not.
+    left out, and smaller ones after it are not. `as_of` and `valid_at` as in `recall`.
     """
     if token_budget < 1:
         raise Invalid("token_budget", f"{token_budget} is not a positive number of tokens")
-    hits = list(mem.recall(query, scope=scope, kind=kind, k=k))
+    hits = list(mem.recall(query, scope=scope, kind=kind, k=k, as_of=as_of, valid_at=valid_at))
     hits.sort(key=lambda hit: hit.trust != Trust.VERIFIED)
     return _packed(hits, token_budget, count_tokens or tokens_at_most)
 

@@ -432,11 +432,15 @@ class Filters(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
     VALID_AT_US_FIELD_NUMBER: _builtins.int
+    AS_OF_US_FIELD_NUMBER: _builtins.int
     has_scopes: _builtins.bool
     """an empty list of scopes is meant as such"""
     kind: _builtins.str
     trust: _builtins.str
     valid_at_us: _builtins.int
+    """valid time: of the values held, the one that was true then"""
+    as_of_us: _builtins.int
+    """recorded time: what was held then, unless it was forgotten or rejected since"""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """exact, in normal form"""
@@ -449,17 +453,22 @@ class Filters(_message.Message):
         kind: _builtins.str | None = ...,
         trust: _builtins.str | None = ...,
         valid_at_us: _builtins.int | None = ...,
+        as_of_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "kind", b"kind", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "kind", b"kind", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "has_scopes", b"has_scopes", "kind", b"kind", "scopes", b"scopes", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_kind", b"_kind", "_trust", b"_trust", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "has_scopes", b"has_scopes", "kind", b"kind", "scopes", b"scopes", "trust", b"trust", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__as_of_us: _TypeAlias = _typing.Literal["as_of_us"]  # noqa: Y015
+    _WhichOneofArgType__as_of_us: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us"]  # noqa: Y015
     _WhichOneofReturnType__kind: _TypeAlias = _typing.Literal["kind"]  # noqa: Y015
     _WhichOneofArgType__kind: _TypeAlias = _typing.Literal["_kind", b"_kind"]  # noqa: Y015
     _WhichOneofReturnType__trust: _TypeAlias = _typing.Literal["trust"]  # noqa: Y015
     _WhichOneofArgType__trust: _TypeAlias = _typing.Literal["_trust", b"_trust"]  # noqa: Y015
     _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
     _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__as_of_us) -> _WhichOneofReturnType__as_of_us | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kind) -> _WhichOneofReturnType__kind | None: ...
     @_typing.overload

@@ -107,6 +107,23 @@ def test_leadership_is_handed_over(shared: Shell) -> None:
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_past_is_asked_for_and_a_recall_says_why(shared: Shell) -> None:
+    """By a time with its zone; one without is refused, and what to write is said."""
+    old = shared.well("remember", "Ula", "home", "a flat in Lisbon")
+    shared.well("remember", "Ula", "home", "a house in Porto")
+    then = old["updated_at"]
+    assert shared.well("get", "Ula", "home", "--as-of", then)["text"] == "a flat in Lisbon"
+    recalled = shared.well("recall", "Ula Lisbon", "--as-of", then, "--explain")
+    assert [record["text"] for record in recalled["records"]] == ["a flat in Lisbon"]
+    assert list(recalled["explain"][0]["lanes"]) == ["former words"]
+    assert shared.well("recall", "Ula", "--valid-at", then)["records"][0]["text"] == "a house in Porto"
+    for naive in ("2024-03-01", "yesterday"):
+        done = shared("get", "Ula", "home", "--as-of", naive)
+        assert done.code == INVALID and "2024-03-01T12:00Z" in done.said
+    _, shown = shared.plainly("recall", "Ula", "--explain", answers="")
+    assert "score" in shown and "words" in shown
+
+
 def test_a_fact_is_remembered_recalled_corrected_and_forgotten(shared: Shell) -> None:
     names = ("auth", "uses", "--scope", "repo:app")
     first = shared.well("remember", "auth", "uses", "sessions", "--scope", "repo:app", "--metadata", '{"by": 7}')
