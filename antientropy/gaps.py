@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..log.entry import Entry
 from ..log.errors import LogDamaged
+from .erasures import Erasures
 
 
 class Gap(NamedTuple):
@@ -42,9 +43,11 @@ def beyond_entries(damages: Iterable[LogDamaged]) -> list[LogDamaged]:
     return [damage for damage in damages if damage.index is None]
 
 
-def misfit(gap: Gap, entries: Sequence[Entry]) -> str:
-    """Why these entries cannot fill the gap, as far as can be told without the log; empty when they may."""
+def misfit(gap: Gap, entries: Sequence[Entry], erasures: Erasures) -> str:
+    """Why these entries cannot fill the gap, as far as can be told without the log; empty when they may.
+
+    A body may be missing only where an entry that is known to have been written erased it (PROTOCOL § 8).
+    """
     if [entry.index for entry in entries] != list(range(gap.first, gap.last + 1)):
         return f"it does not hold {gap}"
-    lacking = next((entry.index for entry in entries if None in entry.bodies), None)
-    return "" if lacking is None else f"it holds entry {lacking} without all of its bodies"
+    return next((why for entry in entries if (why := erasures.unexplained(entry))), "")

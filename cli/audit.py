@@ -121,12 +121,13 @@ def _finding(source: Source, cluster_id: str, quiet: bool) -> Finding:
 
     from ..log.verify import verify as verify_history
     from .gaps import Gaps
+    from .sources import explained
 
     gaps = Gaps()
     with ThreadPoolExecutor(VERIFIER_THREADS) as executor, screen.progress("entries", quiet) as bar:
         task = bar.add_task(source.name, total=source.last)
         result = verify_history(
-            gaps.noted(source.history()),
+            gaps.noted(explained(source, source.last)),
             source.cluster_id,
             source.cluster,
             executor=executor,
@@ -196,6 +197,10 @@ def _show_replayed(done: Replayed) -> None:
     screen.say(
         f"at entry {done.index} (epoch {done.epoch}, {done.time}): {counts}; digest {done.digest[:16]}…; in {done.out}"
     )
+    if done.erased_by:
+        screen.complain(
+            f"texts that were erased since, the last by entry {done.erased_by}, are missing and show as empty"
+        )
 
 
 def show(
@@ -256,14 +261,14 @@ def export(
 ) -> None:
     """Write a history into one file, which `audit verify` checks anywhere, without the cluster."""
     from ..log.export import ExportHeader, write_export
-    from .sources import opened
+    from .sources import explained, opened
 
     with opened(longest(path, data, endpoint)) as source, out.open("xb") as stream:
         with screen.progress("entries", as_json) as bar:
             task = bar.add_task(source.name, total=source.last)
 
             def counted() -> Iterator[tuple[Entry, Seal | None]]:
-                for entry, seal in source.history(last=source.committed):
+                for entry, seal in explained(source, source.committed):
                     bar.update(task, completed=entry.index)
                     yield entry, seal
 

@@ -206,6 +206,7 @@ def _examined(
 def _write(source: Source, file: Path, wall_us: int, key_name: str, quiet: bool) -> None:
     from ..log.export import ExportHeader, write_export
     from ..node.resuming import sealed
+    from .sources import explained
 
     partial = file.with_name(file.name + PARTIAL)
     if file.exists():
@@ -214,7 +215,7 @@ def _write(source: Source, file: Path, wall_us: int, key_name: str, quiet: bool)
         task = bar.add_task(source.name, total=source.committed)
 
         def counted() -> Iterator[tuple[Entry, Seal | None]]:
-            for item in sealed(source.history(last=source.committed)):
+            for item in sealed(explained(source, source.committed)):
                 bar.update(task, completed=item[0].index)
                 yield item
 

@@ -22,7 +22,10 @@ FOLDED_AT_ONCE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The state after entry `index`: how much there was, its digest, and where it lies now."""
+    """The state after entry `index`: how much there was, its digest, and where it lies now.
+
+    `erased_by` is the last entry behind `index` that erased a text which was held then and is missing now; 0: none did.
+    """
 
     source: str
     index: int
@@ -32,12 +35,14 @@ class Replayed:
     past_versions: int
     rejections: int
     digest: str
+    erased_by: int
     out: str
 
     @property
     def fields(self) -> dict[str, Any]:
         """What `--json` prints; the records themselves are in `records.jsonl`."""
-        names = ("source", "index", "epoch", "time", "records", "past_versions", "rejections", "digest", "out")
+        counts = ("records", "past_versions", "rejections")
+        names = ("source", "index", "epoch", "time", *counts, "digest", "erased_by", "out")
         return {name: getattr(self, name) for name in names}
 
     def first_records(self, count: int) -> Iterator[str]:
@@ -82,7 +87,8 @@ def _described(name: str, projection: Projection, reader: Reader, out: Path) -> 
                 file.write(json.dumps(fields, ensure_ascii=False) + "\n")
                 count += 1
     counts, applied = reader.counts(), projection.applied
+    erased_by = projection.whole_after if projection.whole_after > applied.index else 0
     return Replayed(
         name, applied.index, applied.epoch, datetime_of(time_us).isoformat(), count, counts.past_versions,
-        counts.rejections, whole_digest(reader.buckets()[1]).hex(), str(out),
+        counts.rejections, whole_digest(reader.buckets()[1]).hex(), erased_by, str(out),
     )  # fmt: skip

@@ -22,6 +22,7 @@ LOG_FILE: Final = "log.db"
 PROJECTION_FILE: Final = "projection.db"
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 CALL_TIMEOUT_S: Final = 3600.0
+ERASURES_STEP: Final = 1 << 12
 FIRST_ANSWER_TIMEOUT_S: Final = 5.0
 
 Item = tuple[Entry, "Seal | None"]
@@ -136,6 +137,28 @@ class NodeSource:
     def file_damages(self) -> list[FileDamage]:
         """A node looks after its files itself: see `status`."""
         return []
+
+
+def explained(source: Source, last: int | None) -> Iterator[Item]:
+    """The history up to `last`, and on to whatever entry a body of it turns out to be missing for, up to a seal.
+
+    Erasing may go on while a history is read: what an entry behind `last` has erased by then is missing from it, and
+    without that entry it would pass for damage. Whoever has erased something has that entry, and it is committed.
+    """
+    reached = named = 0
+    is_sealed = False
+    for entry, seal in source.history(last=last):
+        reached, named, is_sealed = entry.index, max(named, entry.erased_by), seal is not None
+        yield entry, seal
+    while last is not None and named > last and (reached < named or not is_sealed):
+        before = reached
+        for entry, seal in source.history(reached + 1, reached + ERASURES_STEP):
+            reached, named, is_sealed = entry.index, max(named, entry.erased_by), seal is not None
+            yield entry, seal
+            if is_sealed and reached >= named:
+                return
+        if reached == before:
+            return
 
 
 @dataclass(frozen=True, slots=True)

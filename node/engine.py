@@ -113,7 +113,7 @@ class Engine:
             opened.projection, opened.store, self._recent, ApplierPort(self._on_folded, port.damaged, port.fatal),
             metrics.apply_seconds.observe, clock,
         )  # fmt: skip
-        self._eraser = Eraser(opened.store, opened.projection, self._readers, self._on_applier, metrics)
+        self._eraser = Eraser(opened.store, opened.projection, self._readers, self._on_applier, metrics, port.damaged)
         self._projection = opened.projection
         self._schedule = FoldSchedule(self._fold_port())
         self.driver = Driver(self.replica, clock, self._handlers(), port.fatal, self._schedule.look)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from ..log.canonical import decode
-from ..log.errors import EraseIncomplete, LogFull
+from ..log.errors import EraseIncomplete, LogDamaged, LogFull
 from ..log.store import Erasure, LogStore
 from ..memory.changes import subjects_of
 from ..memory.errors import Unavailable
@@ -40,13 +40,20 @@ class Eraser:
     """Destroys what is left of erased records. Belongs to the node's loop; the work is done on other threads."""
 
     def __init__(
-        self, store: LogStore, projection: Projection, readers: Readers, on_applier: OnApplier, metrics: Metrics
+        self,
+        store: LogStore,
+        projection: Projection,
+        readers: Readers,
+        on_applier: OnApplier,
+        metrics: Metrics,
+        damaged: Callable[[str], None],
     ) -> None:
         self._store = store
         self._projection = projection
         self._readers = readers
         self._on_applier = on_applier
         self._metrics = metrics
+        self._damaged = damaged
         self._work: asyncio.Task[None] | None = None
         metrics.is_erasing.set_function(lambda: float(projection.erasures_left))
 
@@ -73,10 +80,14 @@ class Eraser:
             except (EraseIncomplete, LogFull, ProjectionFull, SnapshotRevoked) as obstacle:
                 _log.info("erasing waits", reason=str(obstacle))
                 await asyncio.sleep(RETRY_S)
+            except LogDamaged as damage:
+                self._damaged(str(damage))
+                return  # it is taken up again when the log is whole
             except Unavailable:
                 return  # the node ends
 
     async def _destroy(self) -> None:
+        copies = self._projection.copies
         left = await self._readers.run(lambda reader: reader.erasures_left())
         erasures = await self._readers.run(lambda reader: self._found(reader, left))
         await self._readers.call(lambda: self._store.erase(erasures))
@@ -84,9 +95,15 @@ class Eraser:
             await self._clean(table)
         if not await self._on_applier(self._projection.empty_journal):
             raise EraseIncomplete("a reader holds the projection's journal")
-        await self._on_applier(lambda: self._projection.finish_erasures(left))
+        await self._on_applier(lambda: self._finish(left, copies))
         self._metrics.erasures.inc(len(left))
         _log.info("erased", records=len(left), bodies=sum(len(erasure.places) for erasure in erasures))
+
+    def _finish(self, left: Left, copies: int) -> None:
+        """Rows that were folded again and copied over these meanwhile bring words that are not cleaned yet."""
+        if self._projection.copies != copies:
+            raise EraseIncomplete("the rows were folded again meanwhile")
+        self._projection.finish_erasures(left)
 
     def _found(self, reader: Reader, left: Left) -> list[Erasure]:
         """Every body that still says something of an erased record, entry by entry."""

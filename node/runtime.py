@@ -21,10 +21,12 @@ from ..log.configuration import Configuration
 from ..log.entry import Entry
 from ..log.errors import LogDamaged, LogError
 from ..log.lineage import Ancestor
+from ..log.notary import Notary
 from ..log.seal import Seal
 from ..log.store import LogStore
 from ..memory.context import ADMIN
 from ..memory.errors import NotLeader, Unavailable, VeridicalError
+from ..projection.projection import Projection
 from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
 from .chronicle import Chronicle
@@ -255,10 +257,11 @@ class Node:
         def says(missing: str) -> None:
             self._situation.say(f"damaged: {damaged}; {missing}{LOST}")
 
-        identity, upkeep = self._directory.identity, self._settings.upkeep
+        identity, upkeep, path = self._directory.identity, self._settings.upkeep, self._directory.projection_path
+        notary = Notary(identity.cluster_id, identity.node_id, self._directory.key, identity.ancestors)
+        port = RefetchPort(self._others, lambda: Projection.erasures(path), says)
         return Refetch(
-            damaged.store, identity.cluster_id, self._transport, self._proofs, self._chronicle, upkeep.refetch_s,
-            RefetchPort(self._others, says),
+            damaged.store, notary, self._transport, self._proofs, self._chronicle, upkeep.refetch_s, port
         )  # fmt: skip
 
     def _others(self) -> list[tuple[str, str]]:

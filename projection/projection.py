@@ -52,7 +52,8 @@ class Projection:
 
     `started_over` says why the file was begun anew at `open` (it was missing, of another schema, or damaged), else
     it is empty; whoever opened it then folds history again, with `catch_up` or `apply`. `erasures_left` says whether
-    text that was erased may still be in the file or in the log; `Reader.erasures_left` says of what.
+    text that was erased may still be in the file or in the log; `Reader.erasures_left` says of what. `copies` counts
+    how often all rows were replaced by others (`take_over`).
     """
 
     def __init__(
@@ -67,7 +68,8 @@ class Projection:
         self._blocking: dict[Reader, int] = {}
         self._checkpoint_at_bytes = WAL_BYTES_LIMIT
         self._begin()
-        self.erasures_left = connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
+        self.copies = 0
+        self._look_for_erasures()
 
     @staticmethod
     def open(path: str | Path, embedder: Embedder | None = None) -> Projection:
@@ -76,6 +78,9 @@ class Projection:
         Its vectors are made by `embedder`; with None it has none. Raises `OtherEmbedder` where another one made them.
         """
         database = Database(path)
+        Database(
+            f"{path}{BESIDE}"
+        ).remove()  # what a process left that ended while it folded: it may hold what is erased
         reason = _unusable(database)
         if reason:
             database.remove()
@@ -103,6 +108,22 @@ class Projection:
             return made_by(connection)
         finally:
             connection.close()
+
+    @staticmethod
+    def erasures(path: str | Path) -> list[tuple[int, bytes]]:
+        """Every erasing entry that the projection at `path` has folded, with each record that it erased.
+
+        Empty where there is none that can be used: it is made anew, and with it all that was erased is erased again.
+        """
+        database = Database(path)
+        if database.in_memory or _unusable(database):
+            return []
+        with translated(database.path):
+            connection = database.reader()
+            try:
+                return connection.execute(schema.GET_ERASURES).fetchall()
+            finally:
+                connection.close()
 
     @staticmethod
     def rebuild(
@@ -212,7 +233,10 @@ class Projection:
         with translated(self._database.path):
             with transaction(self._connection, "BEGIN IMMEDIATE"):
                 self._connection.executemany(schema.PUT_ERASURE, [(index, id, True) for index, id in erasures])
-            self.erasures_left = self._connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
+            self._look_for_erasures()
+
+    def _look_for_erasures(self) -> None:
+        self.erasures_left = self._connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
 
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time. Raises `ProjectionDamaged`."""
@@ -244,6 +268,8 @@ class Projection:
                 other._connection.backup(self._connection)
             finally:
                 self._begin()
+                self._look_for_erasures()
+                self.copies += 1
                 if self._meaning is not None:
                     self._meaning.shelves.clear()
         self._bound_journal()

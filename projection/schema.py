@@ -452,6 +452,7 @@ GET_MENTIONS: Final = _text(
 PUT_LINEAGE: Final = _put(lineage)
 GET_LINEAGE: Final = _text(select(lineage.c.other).where(lineage.c.id == bindparam("id")))
 PUT_ERASURE: Final = _put(erasure)
+GET_ERASURES: Final = _text(select(erasure.c.entry_index, erasure.c.id))
 GET_ERASURES_LEFT: Final = _text(
     select(erasure.c.entry_index, erasure.c.id)
     .where(erasure.c.is_done == literal_column("0"))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 from log_world import Scribe
+from projection_world import ALICE, World
 
 from veridical.antientropy.digests import LANDMARK_ENTRIES, LANDMARKS_KEPT, Snapshots, Verdicts, differing
 from veridical.antientropy.digests import landmark_after as landmark
+from veridical.antientropy.erasures import Erasures
 from veridical.antientropy.gaps import Gap, beyond_entries, gaps_of, misfit
 from veridical.antientropy.pace import CORE_SHARE_LIMIT, ROWS_A_STEP_MIN, SECOND_US, SNAPSHOT_SHARE_LIMIT, Pace
 from veridical.log.errors import LogDamaged
+from veridical.memory.trust_commands import ERASE, EraseBody
+from veridical.projection.projection import Projection
 
 ZERO = bytes(32)
 
@@ -88,10 +93,57 @@ def test_what_does_not_fill_a_gap_is_refused() -> None:
     scribe.found()
     entries = scribe.say("one", "two")
     gap = Gap(entries[0].index, entries[-1].index)
-    assert misfit(gap, entries) == ""
-    assert str(gap) in misfit(gap, entries[1:] if len(entries) > 1 else [])
+    known = Erasures()
+    assert misfit(gap, entries, known) == ""
+    assert str(gap) in misfit(gap, entries[1:] if len(entries) > 1 else [], known)
     bare = [replace(entries[0], bodies=(None,) * len(entries[0].bodies)), *entries[1:]]
-    assert f"entry {entries[0].index}" in misfit(gap, bare)
+    assert f"entry {entries[0].index}" in misfit(gap, bare, known)
+
+
+def erased_world() -> tuple[World, int]:
+    """A secret in entry 1, something else in entry 2, and the index of the entry that erases the secret."""
+    world = World()
+    id = world.write("the code is xyzzy", "vault", "says")
+    world.write("open", "door", "is")
+    world.say((ERASE, EraseBody(id, "asked to")), author=ALICE)
+    return world, len(world.entries)
+
+
+def test_a_body_may_be_missing_only_where_a_known_entry_erased_it() -> None:
+    """And that entry has to be named; an entry that came before erases nothing that came after."""
+    world, by = erased_world()
+    secret, other = world.entries[0], world.entries[1]
+    gap = Gap(secret.index, secret.index)
+    bare = replace(secret, bodies=(None,), erased_by=by)
+    knows = Erasures()
+    for entry in world.entries:
+        knows.note(entry)
+    assert by in knows
+    assert misfit(gap, [bare], knows) == ""
+    assert "no entry known here" in misfit(gap, [bare], Erasures())
+    assert "names no entry" in misfit(gap, [replace(bare, erased_by=by - 1)], knows)
+    gap = Gap(other.index, other.index)
+    assert "no entry known here" in misfit(gap, [replace(other, bodies=(None,), erased_by=by)], knows)
+    earlier = Erasures([(secret.index, id) for _, id in _pairs(world)])
+    assert "no entry known here" in misfit(Gap(1, 1), [bare], earlier)
+
+
+def test_what_was_erased_does_not_come_back_with_an_entry() -> None:
+    """Only that, and the entry that erased it is named; what came later under the same id stays."""
+    world, by = erased_world()
+    knows = Erasures(_pairs(world))
+    kept = [knows.without_erased(entry) for entry in world.entries]
+    assert [(entry.bodies[0] is None, entry.erased_by) for entry in kept[:2]] == [(True, by), (False, 0)]
+    assert kept[1:] == world.entries[1:]
+    assert all(entry.bodies == kept_entry.bodies for entry, kept_entry in zip(world.entries[1:], kept[1:], strict=True))
+    assert Erasures().without_erased(world.entries[0]) is world.entries[0]
+
+
+def _pairs(world: World) -> list[tuple[int, bytes]]:
+    """What a projection knows of all this."""
+    with closing(Projection.open(":memory:")) as projection:
+        projection.apply(world.entries)
+        return projection.reader().erasures_left()
 
 
 def test_a_pass_keeps_its_rate() -> None:
