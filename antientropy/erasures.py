@@ -42,8 +42,9 @@ class Erasures:
     def without_erased(self, entry: Entry) -> Entry:
         """The entry as it has to be kept: without each body that says something of a record erased later."""
         bodies, last = list(entry.bodies), entry.erased_by
-        for place, item in enumerate(_items(entry)):
-            by = self._last(item, entry.index)
+        items = _items(entry)
+        for place in range(len(items)):
+            by = self._last(items, place, entry.index)
             if by and place < len(bodies) and bodies[place] is not None:
                 bodies[place], last = None, max(last, by)
         return entry if last == entry.erased_by else replace(entry, bodies=tuple(bodies), erased_by=last)
@@ -54,16 +55,21 @@ class Erasures:
             return ""
         items = _items(entry)
         for place, body in enumerate(entry.bodies):
-            if body is None and not (place < len(items) and self._last(items[place], entry.index)):
+            if body is None and not (place < len(items) and self._last(items, place, entry.index)):
                 return f"it holds entry {entry.index} without body {place}, and no entry known here erased that"
-        if entry.erased_by not in self:
+        if entry.erased_by != entry.index and entry.erased_by not in self:
             return f"it holds entry {entry.index} without all of its bodies, and names no entry that erased them"
         return ""
 
-    def _last(self, item: Sequence[Any], after: int) -> int:
-        """The last entry behind `after` that erased a record of which the item's body says something; 0: none did."""
-        indexes = (index for id in subjects_of(item) for index in self._indexes.get(id, ()) if index > after)
-        return max(indexes, default=0)
+    def _last(self, items: Sequence[Sequence[Any]], place: int, index: int) -> int:
+        """The last entry with a command behind that place of entry `index`, of these items, that erased a record of
+        which the body there says something; 0: none did.
+        """
+        subjects = subjects_of(items[place])
+        later = {by for id in subjects for by in self._indexes.get(id, ()) if by > index}
+        if any(id in subjects for item in items[place + 1 :] for id in erased_by(item)):
+            later.add(index)
+        return max(later, default=0)
 
     def _add(self, index: int, id: bytes) -> None:
         self._indexes.setdefault(id, set()).add(index)

@@ -33,7 +33,7 @@ class Gaps:
 
     def __init__(self) -> None:
         self._gaps: list[Gap] = []
-        self._erased: dict[bytes, set[int]] = {}
+        self._erased: dict[bytes, set[tuple[int, int]]] = {}
 
     def noted(self, history: Iterable[tuple[Entry, Seal | None]]) -> Iterator[tuple[Entry, Seal | None]]:
         """The same history, looked at on its way."""
@@ -45,8 +45,8 @@ class Gaps:
     def unexplained(self) -> tuple[int, str] | None:
         """The first gap that no entry explains: its index, and what is wrong; None when there is none."""
         for gap in self._gaps:
-            erasures = {by for id in gap.ids for by in self._erased.get(id, ()) if by > gap.index}
-            if not erasures:
+            erasures = (at for id in gap.ids for at in self._erased.get(id, ()))
+            if not any(at > gap[:2] for at in erasures):
                 return gap.index, f"body {gap.place} is missing, and no entry erased it"
             if gap.by not in self._all:
                 return gap.index, f"body {gap.place} is missing, and entry {gap.by}, which is named, erased nothing"
@@ -54,7 +54,7 @@ class Gaps:
 
     @property
     def _all(self) -> set[int]:
-        return set[int]().union(*self._erased.values())
+        return {index for erasures in self._erased.values() for index, _ in erasures}
 
     def _note(self, entry: Entry) -> None:
         try:
@@ -63,6 +63,6 @@ class Gaps:
             return  # the verification will say so
         for place, (item, body) in enumerate(zip(items, entry.bodies, strict=False)):
             for id in erased_by(item):
-                self._erased.setdefault(id, set()).add(entry.index)
+                self._erased.setdefault(id, set()).add((entry.index, place))
             if body is None:
                 self._gaps.append(Gap(entry.index, place, frozenset(subjects_of(item)), entry.erased_by))

@@ -75,10 +75,12 @@ class Writer:
         index, places, by = erasure
         if not 1 <= index <= state.last.index:
             raise LogOrder(f"there is no entry {index}")
-        if by <= index:
+        if by < index:
             raise LogOrder(f"entry {by} cannot have erased anything of entry {index}, which came after it")
         entry = Reader(self._connection, self._file).entry(index)
         gone = frozenset(places)
+        if by == index and max(gone) == len(entry.bodies) - 1:
+            raise LogOrder(f"no command of entry {index} came after its last one, which is to be erased")
         if not gone <= set(range(len(entry.bodies))):
             raise LogOrder(f"entry {index} has {len(entry.bodies)} bodies, not one at each of {sorted(gone)}")
         kept = tuple(None if place in gone else body for place, body in enumerate(entry.bodies))

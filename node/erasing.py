@@ -17,7 +17,7 @@ import structlog
 from ..log.canonical import decode
 from ..log.errors import EraseIncomplete, LogDamaged, LogFull
 from ..log.store import Erasure, LogStore
-from ..memory.changes import subjects_of
+from ..memory.changes import erased_by, subjects_of
 from ..memory.errors import Unavailable
 from ..projection.errors import ProjectionFull, SnapshotRevoked
 from ..projection.projection import WORD_TABLES, Projection
@@ -87,6 +87,8 @@ class Eraser:
                 return  # the node ends
 
     async def _destroy(self) -> None:
+        if self._store.last.index < self._projection.applied.index:
+            raise EraseIncomplete("the log is shorter than what was folded; what it gets back may hold bodies again")
         copies = self._projection.copies
         left = await self._readers.run(lambda reader: reader.erasures_left())
         erasures = await self._readers.run(lambda reader: self._found(reader, left))
@@ -108,13 +110,19 @@ class Eraser:
     def _found(self, reader: Reader, left: Left) -> list[Erasure]:
         """Every body that still says something of an erased record, entry by entry."""
         places: dict[int, set[int]] = defaultdict(set)
-        erased_by: dict[int, int] = {}
+        last_by: dict[int, int] = {}
         for by, id in left:
-            for index, place in reader.mentions(id, by):
+            for index, place in reader.mentions(id, by, self._place(by, id)):
                 if self._says(index, place, id):
                     places[index].add(place)
-                    erased_by[index] = max(by, erased_by.get(index, 0))
-        return [Erasure(index, tuple(sorted(found)), erased_by[index]) for index, found in sorted(places.items())]
+                    last_by[index] = max(by, last_by.get(index, 0))
+        return [Erasure(index, tuple(sorted(found)), last_by[index]) for index, found in sorted(places.items())]
+
+    def _place(self, by: int, id: bytes) -> int:
+        """Where in the erasing entry the record is erased, for the last time: what it says before that goes too."""
+        entry = self._store.entry(by)
+        items: list[list[Any]] = [] if entry is None else decode(entry.events)
+        return max((place for place, item in enumerate(items) if id in erased_by(item)), default=0)
 
     def _says(self, index: int, place: int, id: bytes) -> bool:
         entry = self._store.entry(index)

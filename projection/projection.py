@@ -238,6 +238,13 @@ class Projection:
     def _look_for_erasures(self) -> None:
         self.erasures_left = self._connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
 
+    def reopen_erasures(self) -> None:
+        """Look again for all that was erased: the log came from elsewhere, where it may be there still."""
+        with translated(self._database.path):
+            with transaction(self._connection, "BEGIN IMMEDIATE"):
+                self._connection.execute(schema.REOPEN_ERASURES)
+            self.erasures_left = self._connection.execute(schema.GET_ERASURES_LEFT).fetchone() is not None
+
     def reader(self) -> Reader:
         """A reader with a connection of its own, for one thread at a time. Raises `ProjectionDamaged`."""
         with translated(self._database.path):

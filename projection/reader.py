@@ -280,9 +280,11 @@ class Reader(StoredState):
         """Every scope that ever held a record, also those that hold none any more."""
         return [name for (name,) in self._connection.execute(schema.GET_SCOPE_NAMES)]
 
-    def mentions(self, id: bytes, before: int) -> list[tuple[int, int]]:
-        """Index and place of each command before entry `before` that may say something of that record, oldest first."""
-        rows = self._connection.execute(schema.GET_MENTIONS, (mark_of(id), mention_number(before, 0))).fetchall()
+    def mentions(self, id: bytes, index: int, place: int) -> list[tuple[int, int]]:
+        """Index and place of each command before the one at `place` of entry `index` that may say something of that
+        record, oldest first.
+        """
+        rows = self._connection.execute(schema.GET_MENTIONS, (mark_of(id), mention_number(index, place))).fetchall()
         return [mentioned_at(number) for (number,) in sorted(rows)]
 
     def erasures_left(self) -> list[tuple[int, bytes]]:

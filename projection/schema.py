@@ -25,6 +25,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    update,
 )  # fmt: skip
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
@@ -452,6 +453,7 @@ GET_MENTIONS: Final = _text(
 PUT_LINEAGE: Final = _put(lineage)
 GET_LINEAGE: Final = _text(select(lineage.c.other).where(lineage.c.id == bindparam("id")))
 PUT_ERASURE: Final = _put(erasure)
+REOPEN_ERASURES: Final = _text(update(erasure).values(is_done=literal_column("0")))
 GET_ERASURES: Final = _text(select(erasure.c.entry_index, erasure.c.id))
 GET_ERASURES_LEFT: Final = _text(
     select(erasure.c.entry_index, erasure.c.id)

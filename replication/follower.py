@@ -68,7 +68,8 @@ class Follower:
     def on_heartbeat(self, sender: str, beat: Heartbeat) -> None:
         """Renew, learn the commit index, confirm the read round; reply once the promise is durable.
 
-        A node that misses what it once acknowledged may miss promises too: it confirms nothing.
+        A node that misses what it once acknowledged may miss promises too: it confirms nothing. One whose log is
+        shorter than its projection does not claim what the log lacks: so the leader sends it, also where nobody writes.
         """
         kernel = self.kernel
         self.learn_commit(beat.commit_index)
@@ -76,7 +77,8 @@ class Follower:
             return
         stamp_us = self.renewal(beat.stamp_us)
         confirmed = beat.read_round if kernel.is_whole else 0
-        reply = HeartbeatReply(beat.epoch, stamp_us, confirmed, kernel.applied_index)
+        applied = min(kernel.applied_index, kernel.tail.last_index)
+        reply = HeartbeatReply(beat.epoch, stamp_us, confirmed, applied)
         kernel.reply_after(self.promise_token(), sender, lambda: reply)
 
     def promise_token(self) -> int:

@@ -154,5 +154,7 @@ class Cluster:
     # --- ends ---
 
     def has_converged(self) -> bool:
-        """Whether all living members have applied everything that is committed."""
-        return all(process.host.fold.applied.index == self.checks.history.length for process in self.members)
+        """Whether all living members hold and have applied everything that is committed."""
+        length = self.checks.history.length
+        hosts = [process.host for process in self.members]
+        return all(host.fold.applied.index == length <= host.disk.last_index for host in hosts)

@@ -510,7 +510,14 @@ def test_erasing_waits_for_readers_and_says_when_one_is_in_the_way(path: Path) -
 
 @pytest.mark.parametrize(
     "erasure",
-    [Erasure(0, (0,), 5), Erasure(8, (0,), 9), Erasure(4, (2,), 5), Erasure(4, (-1,), 5), Erasure(4, (0,), 4)],
+    [
+        Erasure(0, (0,), 5),
+        Erasure(8, (0,), 9),
+        Erasure(4, (2,), 5),
+        Erasure(4, (-1,), 5),
+        Erasure(4, (1,), 4),
+        Erasure(4, (0,), 3),
+    ],
 )
 def test_only_bodies_that_are_there_can_be_erased_by_what_came_later(log: LogStore, erasure: Erasure) -> None:
     stored(log, short_history())

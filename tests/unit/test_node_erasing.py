@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from node_cluster import CLOCK, ENTROPY, NOBODY, SECOND_US, Cluster, cluster, read, write
+from node_cluster import CLOCK, ENTROPY, NOBODY, SECOND_US, Cluster, cluster, read, write, write_command
 
 from veridical.log.identifier import uuid7
 from veridical.log.store import LogStore
@@ -347,5 +347,70 @@ def test_whatever_happens_the_secret_is_gone_at_the_end(
             await made.start(*made.names)
             await made.level()
             assert not holding(made), happened
+
+    asyncio.run(story())
+
+
+def erasure(id: bytes) -> BareCommand:
+    body = encode_body(ERASE, EraseBody(id, "asked to"))
+    return BareCommand(uuid7(CLOCK.wall_us(), ENTROPY.bytes(8)), ERASE, body)
+
+
+def is_done(projection: Path) -> bool:
+    """Whether that node is through with its one erasure."""
+    with closing(sqlite3.connect(projection)) as connection:
+        return connection.execute("SELECT is_done FROM erasure").fetchall() == [(1,)]
+
+
+def test_what_came_before_it_in_its_envelope_goes_too(tmp_path: Path) -> None:
+    """Said and erased in one envelope, and said again behind it: only what came before is destroyed."""
+
+    async def story() -> None:
+        async with cluster(tmp_path) as made:
+            leader = await made.leader()
+            known = await write(leader, "vault", "nothing yet")
+            envelope = [
+                write_command("vault", "the code is xyzzyplugh"),
+                erasure(known.outcomes[0].record_id),
+                write_command("vault", "there is no plover"),
+            ]
+            done = await leader.submit_anonymous(envelope, 5 * SECOND_US)
+            assert [outcome.code for outcome in done.outcomes] == ["superseded", "erased", "asserted"]
+            await made.until(lambda: not holding(made, b"xyzzyplugh"))
+            await made.level()
+            assert holding(made, b"there is no plover") == {"n1", "n2", "n3"}
+            for name in made.names:
+                await made.stop(name)
+                (made.data / name / "projection.db").unlink()
+                await made.start(name)
+            assert len(await made.digests()) == 1
+
+    asyncio.run(story())
+
+
+def test_an_earlier_copy_of_the_log_brings_nothing_back(tmp_path: Path) -> None:
+    """Put in place beside a projection that has done its erasing: what the copy holds is erased once it is whole."""
+
+    async def story() -> None:
+        async with cluster(tmp_path) as made:
+            leader = await made.leader()
+            result = await write(leader, "vault", "the code is xyzzyplugh")
+            await made.level()
+            name = next(name for name, node in made.nodes.items() if node is not leader)
+            await made.stop(name)
+            data, earlier = made.data / name, tmp_path / "earlier"
+            shutil.copytree(data, earlier, ignore=shutil.ignore_patterns("projection*"))
+            await made.start(name)
+            await leader.submit_anonymous([erasure(result.outcomes[0].record_id)], 5 * SECOND_US)
+            await made.until(lambda: all(is_done(made.data / name / "projection.db") for name in made.nodes))
+            await made.stop(name)
+            for file in data.glob("log*"):
+                file.unlink()
+            shutil.copytree(earlier, data, dirs_exist_ok=True)
+            shutil.rmtree(earlier)
+            assert holding(made, b"xyzzyplugh") == {name}
+            await made.start(name)
+            await made.until(lambda: not holding(made, b"xyzzyplugh"))
+            assert len(await made.digests()) == 1
 
     asyncio.run(story())

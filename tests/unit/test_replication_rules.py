@@ -67,9 +67,11 @@ def test_a_node_without_a_configuration_renews_nothing() -> None:
 
 
 def test_a_node_that_misses_what_it_acknowledged_confirms_nothing() -> None:
-    """*damage-is-not-truncation*: where entries are missing, promises may be missing too."""
+    """*damage-is-not-truncation*: where entries are missing, promises may be missing too. Nor does it claim to have
+    applied what its log lacks: a leader that nobody writes to would never send it.
+    """
     shortened = newcomer(Restored(commit_index=5, applied_index=5, configurations=(FOUNDERS,)))
-    assert answers(shortened, Heartbeat(1, LEADER, 5, STAMP_US, ROUND)) == [HeartbeatReply(1, 0, 0, 5)]
+    assert answers(shortened, Heartbeat(1, LEADER, 5, STAMP_US, ROUND)) == [HeartbeatReply(1, 0, 0, 0)]
 
 
 def test_the_time_to_live_of_leases_does_not_change() -> None:
