@@ -17,10 +17,11 @@ _NOTHING: Final = b""
 
 
 class Snapshot(NamedTuple):
-    """The digests of all buckets as of one index."""
+    """The digests of all buckets as of one index. `embedder`: who makes the node's vectors, where a member asks."""
 
     applied: int
     digests: tuple[bytes, ...]
+    embedder: str = ""
 
 
 class Snapshots:

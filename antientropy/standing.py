@@ -14,7 +14,8 @@ NOTES_KEPT = 16
 class PeerStanding:
     """The last comparison with one peer: at which index (0: never at one), how many buckets differed, or why none was.
 
-    `judged` says that this node folded its own log again and found its own rows right.
+    `judged` says that this node folded its own log again and found its own rows right; `embedder` who makes the vectors
+    there, where it is somebody else than here: then the two rank differently.
     """
 
     name: str
@@ -22,6 +23,7 @@ class PeerStanding:
     differing: int = 0
     reason: str = ""
     judged: bool = False
+    embedder: str = ""
 
 
 @value()

@@ -130,7 +130,7 @@ def as_fields(report: NodeReport) -> Mapping[str, Any]:
         "peers": [
             {
                 "member": peer.name, "index": peer.index, "differing_buckets": peer.differing, "reason": peer.reason,
-                "judged": peer.judged,
+                "judged": peer.judged, "embedder": peer.embedder or None,
             }
             for peer in reply.peers
         ],
@@ -159,6 +159,10 @@ def _cells(report: NodeReport) -> Sequence[object]:
 
 
 def _peer(peer: admin_pb2.PeerComparison) -> str:
+    return _compared(peer) + (f", with other vectors: {peer.embedder}" if peer.embedder else "")
+
+
+def _compared(peer: admin_pb2.PeerComparison) -> str:
     if peer.reason:
         return f"{peer.name}: {peer.reason}"
     if not peer.differing:

@@ -255,7 +255,8 @@ def _examine_index(report: Report, path: Path) -> None:
     from ..projection.projection import Projection
     from ..projection.vectors import NOBODY, Made
 
-    made = Projection.maker(Places.beside(path).projection)
+    file = Places.beside(path).projection
+    made = Projection.maker(file)
     try:
         named = os.environ.get(EMBEDDER_VARIABLE, "")
         chosen = Made.by(index_embedder(named and chosen_name(), made.name))
@@ -265,8 +266,12 @@ def _examine_index(report: Report, path: Path) -> None:
     if chosen != made:
         do = f"choose {made}, or have all made anew: veridical reembed '{path}' --embedder {chosen_name()}"
         report.trouble("vectors", f"made by {made}, and {chosen} is chosen", do)
+    elif made == NOBODY:
+        report.note("vectors", "none: it is searched by words")
     else:
-        report.note("vectors", "none: it is searched by words" if made == NOBODY else f"made by {made}")
+        waiting = Projection.waiting(file).unembedded
+        awaited = f"; {waiting} records wait for theirs, and are found by words until then" if waiting else ""
+        report.note("vectors", f"made by {made}{awaited}")
 
 
 def _damages(found: Finding, path: Path) -> list[tuple[str, str, str]]:

@@ -32,6 +32,7 @@ class Reindexed:
     digest: str
     before: str
     embedder: str
+    waiting: int
 
     @property
     def is_equal(self) -> bool:
@@ -56,7 +57,10 @@ def reindex(path: PathArgument = None, data: DataOption = None, as_json: JsonOpt
 
 def reembed(
     embedder: Annotated[
-        str, typer.Option(help="lexical: no vectors; hash: by surface, not meaning; local: by meaning, offline.")
+        str,
+        typer.Option(
+            help="lexical: no vectors; hash: by surface, not meaning; local: by meaning, offline; openai: by a service."
+        ),
     ],
     path: PathArgument = None,
     data: DataOption = None,
@@ -64,7 +68,8 @@ def reembed(
 ) -> None:
     """Make all vectors anew by another embedder, by folding the log again. Nothing may have it open.
 
-    In a cluster: for each node in turn stop it, do this to its data, set its `embedder`, start it.
+    In a cluster: for each node in turn stop it, do this to its data, set its `embedder`, start it. A service is asked
+    by the node that leads, once for each record; until then it is found by words.
     """
     from ..embedding.choice import checked_name
     from ..memory.errors import Invalid
@@ -96,6 +101,10 @@ def _fold_again(path: Path | None, data: Path | None, as_json: bool, embedder: s
             f"{done.source}: {done.records} records at entry {done.index}, digest {done.digest[:16]}…, {told};"
             f" vectors: {done.embedder}"
         )
+        if done.waiting:
+            screen.say(
+                f"{done.source}: {done.waiting} records wait for the service; it is asked once this is open again"
+            )
 
 
 def reindexed(place: Place, progress: Callable[[int], None], embedder: str = "") -> Reindexed:
@@ -118,9 +127,10 @@ def reindexed(place: Place, progress: Callable[[int], None], embedder: str = "")
         projection = Projection.rebuild(file, store, index, progress, maker)
         try:
             digest, records = _state(projection)
+            waiting = projection.reader().waiting().unembedded
         finally:
             projection.close()
-        return Reindexed(place.name, index, records, digest, before, str(projection.made_by))
+        return Reindexed(place.name, index, records, digest, before, str(projection.made_by), waiting)
     finally:
         store.close()
 

@@ -25,8 +25,9 @@ class LocalMemory(EmbeddedMemory):
     Without a path it lies where `VERIDICAL_MEMORY_STORE` says, else in the user's own folder; `":memory:"` ends with
     the object. It opens at its first call, and belongs to one process at a time: another one gets `Unavailable`, and
     so does a child that was forked while it was open. Objects of one process that name the same file share it.
-    `embedder` makes the vectors that recall goes by beside words: `lexical` (none), `hash` (surface, not meaning) or
-    `local` (meaning); by default what `VERIDICAL_EMBEDDER` says, else what the file was made with, else `lexical`.
+    `embedder` makes the vectors that recall goes by beside words: `lexical` (none), `hash` (surface, not meaning),
+    `local` (meaning) or `openai` (meaning, by a service that is sent the texts); by default what `VERIDICAL_EMBEDDER`
+    says, else what the file was made with, else `lexical`.
     Options: `read_consistency`, `principal`, `timeout_s`, `max_staleness_s`.
     """
 

@@ -7,7 +7,14 @@ from typing import Protocol
 
 
 class EmbedderUnavailable(Exception):
-    """Vectors cannot be had now: a service does not answer, or refuses. The message holds no secret."""
+    """Vectors cannot be had now: a service does not answer, or refuses. The message holds no secret.
+
+    `may_retry`: the same texts may be embedded later; otherwise there is something wrong with the question.
+    """
+
+    def __init__(self, reason: str, *, may_retry: bool = True) -> None:
+        super().__init__(reason)
+        self.may_retry = may_retry
 
 
 class Embedder(Protocol):
@@ -21,6 +28,11 @@ class Embedder(Protocol):
     @property
     def width(self) -> int:
         """How many components a vector has."""
+        ...
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it asks nobody, and makes the same vector of the same text everywhere and always."""
         ...
 
     @property

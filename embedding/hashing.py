@@ -26,6 +26,7 @@ class HashEmbedder:
 
     name: str = f"hash-{WIDTH}"
     width: int = WIDTH
+    is_own: bool = True
     is_semantic: bool = False
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:

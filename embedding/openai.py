@@ -30,12 +30,38 @@ ATTEMPTS: Final = 3
 PAUSE_S: Final = 0.5
 
 
+NAME: Final = "openai"
+
+
+def width_of(model: str, told: int | None) -> int:
+    """How many components the model's vectors have. Raises `ValueError` where that is not known, or cannot be."""
+    width = WIDTHS.get(model, 0) if told is None else told
+    if not width and told is None:
+        raise ValueError(f"how wide {model} is has to be told: set VERIDICAL_EMBED_DIM")
+    if not 1 <= width <= WIDTH_LIMIT:
+        raise ValueError(f"{width} is not the width of a vector: 1 to {WIDTH_LIMIT}")
+    return width
+
+
+def name_of(model: str, width: int) -> str:
+    """By what an index remembers a model with vectors of that width."""
+    return f"{NAME}:{model}:{width}"
+
+
+def model_of(name: str) -> tuple[str, int] | None:
+    """The model and the width that such a name stands for; None for the names of other embedders."""
+    kind, _, rest = name.partition(":")
+    model, _, width = rest.rpartition(":")
+    return (model, int(width)) if kind == NAME and model and width.isdecimal() else None
+
+
 class OpenAIEmbedder:
     """An `Embedder` by HTTP. `pause` waits between attempts (seconds).
 
     Raises `ServiceMisused` for an address or a key that cannot be used, `ValueError` for a width that is none.
     """
 
+    is_own: bool = False
     is_semantic: bool = True
 
     def __init__(
@@ -47,18 +73,15 @@ class OpenAIEmbedder:
         key: str | None = None,
         width: int | None = None,
         timeout_s: float = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
     ) -> None:
-        known = WIDTHS.get(model, 0)
-        self.width = known if width is None else width
-        if not self.width:
-            raise ValueError(f"how wide {model} is has to be told: set VERIDICAL_EMBED_DIM")
-        if not 1 <= self.width <= WIDTH_LIMIT:
-            raise ValueError(f"{self.width} is not the width of a vector: 1 to {WIDTH_LIMIT}")
+        self.width = width_of(model, width)
         self._pause = pause
         self._model = model
-        self._asks_width = model in SHORTENED and self.width != known
+        self._asks_width = model in SHORTENED and self.width != WIDTHS[model]
+        self._attempts = attempts
         self._service = Service(url, openai_key() if key is None else key, timeout_s)
-        self.name = f"openai:{model}:{self.width}"
+        self.name = name_of(model, self.width)
 
     def __repr__(self) -> str:
         """Which model, and where; no key."""
@@ -78,12 +101,12 @@ class OpenAIEmbedder:
         question: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         if self._asks_width:
             question["dimensions"] = self.width
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
                 return self._vectors(self._service.ask("embeddings", question), len(texts))
             except ServiceFailed as error:
-                if not error.may_retry or attempt == ATTEMPTS:
-                    raise EmbedderUnavailable(f"{self.name}: {error.reason}") from error
+                if not error.may_retry or attempt == self._attempts:
+                    raise EmbedderUnavailable(f"{self.name}: {error.reason}", may_retry=error.may_retry) from error
                 self._pause(PAUSE_S * attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -28,6 +28,7 @@ TOKENS_LIMIT: Final = 1 << 16
 class StaticEmbedder:
     """An `Embedder` by a table of token vectors: `rows` (tokens × width, int8), `scales` (tokens, 1 to 65535)."""
 
+    is_own: bool = True
     is_semantic: bool = True
 
     def __init__(

@@ -25,8 +25,8 @@ KINDS: Final = frozenset(
 ) - WITHOUT_EFFECT - {events.EXPIRED}  # fmt: skip
 """All that can happen, by the names of events."""
 
-QUIET: Final = frozenset({events.REINFORCED})
-"""What reading leads to: told of only where it is asked for."""
+QUIET: Final = frozenset({events.REINFORCED, events.EMBEDDED})
+"""What reading leads to, and what is made for it: told of only where it is asked for."""
 
 
 ABOUT_OTHERS: Final = frozenset({events.PRUNED, events.REINFORCED, events.WITHDRAWN, events.UNCONFIRMED})

@@ -35,7 +35,7 @@ from .fields import (
 )
 from .keys import ID_BYTES
 from .record import CANDIDATE, EPISODE, REJECTED
-from .trust_commands import TRUST_BODIES, TRUST_CHECKS, TrustBody
+from .trust_commands import TRUST_BODIES, TRUST_CHECKS, VALUE_BYTES, TrustBody
 
 FORM: Final = 1
 BODIES_KEPT: Final = 4
@@ -48,12 +48,16 @@ WINDOW_COUNT: Final = "window_count"
 
 
 class Command(NamedTuple):
-    """One command of an envelope: `content` is its body without the salt, `author` its principal, if any."""
+    """One command of an envelope: `content` is its body without the salt, `author` its principal, if any.
+
+    `of_node`: a node of this cluster says it on the cluster's own behalf, not on anybody's.
+    """
 
     id: bytes
     kind: str
     content: bytes
     author: bytes | None
+    of_node: bool = False
 
 
 class WriteBody(NamedTuple):
@@ -175,6 +179,20 @@ class ReinforceBody(NamedTuple):
     epoch: int | None = None
 
 
+class EmbedBody(NamedTuple):
+    """`memory.embed`: the vector that a service made of the value with this digest. Only nodes of the cluster say so.
+
+    `embedder` names the service's model, `vector` is in the form in which an index keeps it; empty where the text says
+    nothing to the model. `epoch`: void in any other epoch.
+    """
+
+    id: bytes
+    value: bytes
+    embedder: str
+    vector: bytes
+    epoch: int
+
+
 class SettingBody(NamedTuple):
     """`memory.setting`: `multi_valued` takes (scope pattern, predicate), `lattice` (scope, the scope it lies within; or
     empty), the two of the window take an integer.
@@ -189,7 +207,7 @@ class SettingBody(NamedTuple):
 
 Body: TypeAlias = (
     WriteBody | CorrectBody | WithdrawBody | CorroborateBody | ContradictBody | PromoteBody | DemoteBody
-    | AnnotateBody | FlagsBody | PinBody | PruneBody | ForgetBody | ReinforceBody | SettingBody | TrustBody
+    | AnnotateBody | FlagsBody | PinBody | PruneBody | ForgetBody | ReinforceBody | EmbedBody | SettingBody | TrustBody
 )  # fmt: skip
 
 WRITE: Final = "memory.write"
@@ -206,7 +224,11 @@ UNPIN: Final = "memory.unpin"
 PRUNE: Final = "memory.prune"
 FORGET: Final = "memory.forget"
 REINFORCE: Final = "memory.reinforce"
+EMBED: Final = "memory.embed"
 SETTING: Final = "memory.setting"
+
+OF_NODES: Final = frozenset({EMBED})
+"""What only a node says, for the cluster itself; from anybody else it is not granted."""
 
 BODIES: Final[Mapping[str, Callable[..., Body]]] = {
     WRITE: WriteBody,
@@ -223,6 +245,7 @@ BODIES: Final[Mapping[str, Callable[..., Body]]] = {
     PRUNE: PruneBody,
     FORGET: ForgetBody,
     REINFORCE: ReinforceBody,
+    EMBED: EmbedBody,
     SETTING: SettingBody,
     **TRUST_BODIES,
 }
@@ -416,6 +439,19 @@ def _check_reinforce(body: ReinforceBody) -> None:
     check_epoch(body.epoch)
 
 
+def _check_embed(body: EmbedBody) -> None:
+    check_id(body.id)
+    check_bytes("value", body.value, VALUE_BYTES)
+    check_name("embedder", body.embedder)
+    if not body.embedder:
+        raise Invalid("embedder", "is empty")
+    if type(body.vector) is not bytes:
+        raise Invalid("vector", "is not bytes")
+    if len(body.vector) > limits.VECTOR_BYTES_LIMIT:
+        raise TooLarge("vector", len(body.vector), limits.VECTOR_BYTES_LIMIT)
+    check_epoch(body.epoch)
+
+
 def _check_setting(body: SettingBody) -> None:
     match body.name, body.value:
         case "multi_valued", (str(pattern), str(predicate)):
@@ -447,6 +483,7 @@ _CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     PruneBody: _check_prune,
     ForgetBody: _check_forget,
     ReinforceBody: _check_reinforce,
+    EmbedBody: _check_embed,
     SettingBody: _check_setting,
     **TRUST_CHECKS,
 }

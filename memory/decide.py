@@ -21,6 +21,7 @@ from .commands import (
     ContradictBody,
     CorroborateBody,
     DemoteBody,
+    EmbedBody,
     FlagsBody,
     ForgetBody,
     PinBody,
@@ -77,7 +78,9 @@ _BEFORE_ALL_US: Final = TIME_US_LOWEST  # a moment at which nothing has expired:
 def decide(state: State, command: Command, now_us: int, context: Context) -> list[Event]:
     """The events of one command, decided at `now_us`. Never raises for what a caller can send."""
     author, principal = command.author, None
-    if is_guarded(state):
+    if command.of_node != (command.kind in commands.OF_NODES):
+        return [refused(rules.NOT_GRANTED)]
+    if not command.of_node and is_guarded(state):
         principal = enrolled(state, author)
         if principal is None:
             return [refused(rules.NOT_GRANTED)]
@@ -296,6 +299,18 @@ def _reinforce(case: Case[ReinforceBody]) -> Event:
     return [events.REINFORCED, *stronger]
 
 
+def _embed(case: Case[EmbedBody]) -> Event:
+    """The vector counts for what is held now, and only while it can be recalled."""
+    if case.body.epoch != case.context.epoch:
+        return refused(rules.PAST_EPOCH, case.body.id)
+    record = case.state.record(case.body.id)
+    if record is None:
+        return refused(rules.UNKNOWN_RECORD, case.body.id)
+    if record.value_digest != case.body.value or record.trust == REJECTED:
+        return unchanged(record.id)
+    return [events.EMBEDDED, record.id, record.value_digest]
+
+
 def _setting(case: Case[SettingBody]) -> Event:
     if not case.holds(ADMIN, EVERY_SCOPE):
         return refused(rules.NOT_GRANTED)
@@ -355,6 +370,7 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.PRUNE: _prune,
     commands.FORGET: _forget,
     commands.REINFORCE: _reinforce,
+    commands.EMBED: _embed,
     commands.SETTING: _setting,
     MARK_FIXED: _mark_fixed,
     ERASE: _erase,

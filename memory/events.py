@@ -18,6 +18,7 @@
     pinned, unpinned       id, strength
     pruned                 id …
     reinforced             [id, strength] …
+    embedded               id, value: a service has made the vector of that value
     set                    name, value …
     recognised             id, speaker: the statement came from an enrolled principal (its key, 32 bytes), or from one
                            that was vouched for (its digest); follows the event of the statement
@@ -75,6 +76,7 @@ UNPINNED: Final = "unpinned"
 PRUNED: Final = "pruned"
 FORGOTTEN: Final = "forgotten"
 REINFORCED: Final = "reinforced"
+EMBEDDED: Final = "embedded"
 SET: Final = "set"
 RECOGNISED: Final = "recognised"
 CONFIRMED: Final = "confirmed"

@@ -17,6 +17,7 @@ from .commands import (
     MULTI_VALUED,
     AnnotateBody,
     CorrectBody,
+    EmbedBody,
     WriteBody,
     stored_body,
 )
@@ -30,7 +31,7 @@ from .limits import SOURCES_LIMIT
 from .merging import joined, merged_json
 from .record import ANY_SOURCE, CANDIDATE, EPISODE, PPM, REJECTED, VERIFIED, Record, without_content
 from .reputation import judged
-from .state import SettingValue, Workspace
+from .state import Embedding, SettingValue, Workspace
 
 _Digests: TypeAlias = "tuple[bytes, ...]"
 _NOTHING_SAID: Final = WriteBody("", "", "", "", "")
@@ -325,6 +326,13 @@ def _reinforced(workspace: Workspace, happening: Happening) -> None:
         )
 
 
+def _embedded(workspace: Workspace, happening: Happening) -> None:
+    """No row changes: the vector is for whoever keeps an index by that embedder. It is text, and goes with its body."""
+    if happening.content is not None:
+        body = cast(EmbedBody, stored_body(happening.kind, happening.content))
+        workspace.embeddings[body.id] = Embedding(body.embedder, body.vector, body.value, happening.at)
+
+
 # --- ends -----------------------------------------------------------------------------------------------------------
 
 
@@ -483,6 +491,7 @@ _EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.UNSAID: _unsaid,
     events.WITHDRAWN: _withdrawn,
     events.REINFORCED: _reinforced,
+    events.EMBEDDED: _embedded,
     events.SET: _set,
     **TRUST_EVOLVERS,
     events.UNCHANGED: _nothing,

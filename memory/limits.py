@@ -16,6 +16,7 @@ BODY_BYTES_LIMIT: Final = 1 << 20
 PROVENANCE_LIMIT: Final = 32  # items that a record carries; further ones are in its history
 DERIVED_FROM_LIMIT: Final = 64  # records that one statement rests on
 WITHDRAWN_LIMIT: Final = 1_000  # records that may fall with one: each is a row of the same event
+VECTOR_BYTES_LIMIT: Final = 8_192  # components of a vector that a service made, one byte each
 MERGED_LIMIT: Final = 64  # sentences that one takes the place of
 SOURCES_LIMIT: Final = 64  # sources, and opinions, that a value counts; at the limit it is as supported as it can be
 CONTENDERS_LIMIT: Final = 16  # values that wait beside a verified one for a reviewer

@@ -36,6 +36,15 @@ class Witness(NamedTuple):
     sources: tuple[bytes, ...]
 
 
+class Embedding(NamedTuple):
+    """The vector that `embedder` made of the value with that digest, and where that was recorded."""
+
+    embedder: str
+    vector: bytes
+    value_digest: bytes
+    at: Version
+
+
 class State(Protocol):
     """What the rules ask of a store. All answers are as of one position of the log."""
 
@@ -110,13 +119,13 @@ class Workspace:
     `records` maps an id to its new row, or to None when it is gone; `contenders` to all contending rows that are left;
     `rejections` and `retractions` map a row of theirs to whether it stands from now on. `changed_window` and
     `changed_time_us` are None when nothing touched them. The past versions of `erased` ids that the base holds are to
-    lose their text. When `changed_window` starts later than the base's, outcomes
-    of ids older than its `start_us` are to be dropped.
+    lose their text. `embeddings` are the newest vectors by record: no state answers for them, an index may keep them.
+    When `changed_window` starts later than the base's, outcomes of ids older than its `start_us` are to be dropped.
     """
 
     __slots__ = (
         "base", "records", "versions", "contenders", "rejections", "retractions", "outcomes", "settings",
-        "principals", "receipts", "erased", "lineages", "changed_window", "changed_time_us",
+        "principals", "receipts", "erased", "lineages", "embeddings", "changed_window", "changed_time_us",
     )  # fmt: skip
 
     def __init__(self, base: State) -> None:
@@ -132,6 +141,7 @@ class Workspace:
         self.receipts: dict[bytes, bytes] = {}
         self.erased: set[bytes] = set()
         self.lineages: set[tuple[bytes, bytes]] = set()
+        self.embeddings: dict[bytes, Embedding] = {}
         self.changed_window: Window | None = None
         self.changed_time_us: int | None = None
 

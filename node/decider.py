@@ -24,6 +24,8 @@ from ..memory.state import State, Workspace
 from ..replication.messages import Draft
 
 LAYER_COMMANDS = 1024
+FOR_THE_CLUSTER = "cluster"
+"""On whose behalf a node signs what it says itself."""
 NOWHERE = ORIGIN
 """Where a denial stands: at no entry."""
 
@@ -41,6 +43,11 @@ class Proposal:
     def author(self) -> bytes | None:
         """The principal behind the commands; None when a node signed for somebody who came without one."""
         return None if self.envelope.on_behalf else self.envelope.author
+
+    @property
+    def of_node(self) -> bool:
+        """Whether a node says it for the cluster; only a member's key may sign on behalf of anything."""
+        return self.envelope.on_behalf == FOR_THE_CLUSTER
 
 
 @value()
@@ -138,6 +145,6 @@ class Decider:
 def _commands(proposal: Proposal) -> list[Command]:
     author = proposal.author
     return [
-        Command(head.id, head.kind, body[SALT_BYTES:], author)
+        Command(head.id, head.kind, body[SALT_BYTES:], author, proposal.of_node)
         for head, body in zip(proposal.envelope.commands, proposal.bodies, strict=True)
     ]

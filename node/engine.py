@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
+from ..embedding.choice import service_of
 from ..lease.messages import Holder, Prepare
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
 from ..log.errors import LogDamaged
+from ..log.identifier import ENTROPY_BYTES, uuid7
 from ..log.notary import Notary
 from ..log.seal import Seal
 from ..log.store import Identity
+from ..memory.commands import EMBED, EmbedBody, encode_body
 from ..memory.context import Context, OperatorRights
 from ..replication import messages as m
 from ..replication.messages import Message, Role, RoleChanged
@@ -23,8 +27,11 @@ from ..security.digests import DigestKey
 from ..security.keys import verify
 from .access import Access, Caller
 from .admission import Bounds
+from .asking import TIMEOUT_S as QUESTION_TIMEOUT_S
+from .asking import Asking
+from .behalf import signed_by_node
 from .chronicle import Chronicle
-from .decider import Proposal
+from .decider import FOR_THE_CLUSTER, Proposal
 from .driver import Driver, Handlers
 from .erasing import Eraser
 from .feed import Feed, FeedPort
@@ -33,7 +40,7 @@ from .identity import DataDirectory
 from .members import Members
 from .membership import Membership, MembershipPort
 from .metrics import Metrics
-from .ports import Submission, Transport
+from .ports import BareCommand, Submission, SubmitResult, Transport, Wait
 from .proofs import Proofs
 from .reading import Freshness, Readers, Reads, ReadsPort
 from .rounds import Rounds, RoundsPort
@@ -43,6 +50,7 @@ from .startup import Opened
 from .storage import Applier, ApplierPort, CommandCount, RecentEntries, Result, Writer, WriterPort
 from .system import Clock, Entropy
 from .upkeep import Upkeep, UpkeepPort
+from .vectoring import SERVICE_TIMEOUT_S, Vectoring, VectoringPort
 from .verifier import Border, Verifier
 
 RUN_ID_BYTES = 8
@@ -103,7 +111,12 @@ class Engine:
         self._verifier = Verifier(settings.limits.verifier_threads, metrics.signature_failures.inc)
         self.rounds = Rounds(self._bounds(), clock, metrics, self._rounds_port(opened))
         self._access = Access(identity.cluster_id, clock)
-        reads_port = ReadsPort(self._me, self.age_us, members.name, self._access, self._look_at_fold, self._on_bad_rows)
+        self._entropy = entropy
+        self._vectoring, asking = self._served(opened)
+        reads_port = ReadsPort(
+            self._me, self.age_us, members.name, self._access, self._look_at_fold, self._on_bad_rows,
+            asking and asking.asked,
+        )  # fmt: skip
         self.reads = Reads(clock, transport, self._readers, metrics, settings.limits.waiting_reads, reads_port)
         self._store = opened.store
         feed_port = FeedPort(identity.cluster_id, self.age_us, clock.wall_us, self._digests)
@@ -159,6 +172,36 @@ class Engine:
             identity.cluster, identity.cluster_id,
         )  # fmt: skip
 
+    def _served(self, opened: Opened) -> tuple[Vectoring | None, Asking | None]:
+        """Who asks the service, where one makes the vectors of this index: for records, and for questions."""
+        projection = opened.projection
+        if not projection.is_served:
+            return None, None
+        name = projection.made_by.name
+        port = VectoringPort(
+            self._readers.run, lambda: self.rounds.epoch, lambda: projection.vectors_awaited, projection.note_awaited,
+            self._submit_vectors,
+        )  # fmt: skip
+        for_records = service_of(name, time.sleep, SERVICE_TIMEOUT_S, attempts=1)
+        for_questions = service_of(name, time.sleep, QUESTION_TIMEOUT_S, attempts=1)
+        return Vectoring(for_records, self._metrics, port), Asking(for_questions, self._clock)
+
+    async def _submit_vectors(self, bodies: Sequence[EmbedBody]) -> SubmitResult:
+        """Decided here or not at all; returns once it is folded here."""
+        wall_us = self._clock.wall_us()
+        commands = [
+            BareCommand(uuid7(wall_us, self._entropy.bytes(ENTROPY_BYTES)), EMBED, encode_body(EMBED, body))
+            for body in bodies
+        ]
+        submission = signed_by_node(
+            self._directory, FOR_THE_CLUSTER, commands, self._clock, self._entropy, CATCH_UP_US, Wait.QUORUM
+        )  # fmt: skip
+        return await self.rounds.submit(await self.verified(submission), Wait.QUORUM).future
+
+    def _look_at_vectors(self) -> None:
+        if self._vectoring is not None:
+            self._vectoring.look()
+
     def _on_applier(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return self._applier.call(work)
 
@@ -209,6 +252,8 @@ class Engine:
         self.reads.close(reason)
         self.feed.close()
         self._eraser.stop()
+        if self._vectoring is not None:
+            self._vectoring.stop()
 
     def stop(self, wait_s: float) -> bool:
         """End all threads, the writer after all that waits is written; whether the files are free now. Blocks.
@@ -349,6 +394,7 @@ class Engine:
         self.feed.on_applied(index)
         self.rounds.on_applied(index)
         self._eraser.look()
+        self._look_at_vectors()
 
     def _on_read_log(self, read: m.ReadLog) -> None:
         future = self._readers.call(lambda: self._store.read(read.first, read.max_bytes))
@@ -368,6 +414,7 @@ class Engine:
         self._leader = role.leader
         if role.role is Role.LEADER and role.serves:
             self.rounds.lead(role.epoch)
+            self._look_at_vectors()
         elif self.rounds.serves:
             self.rounds.lose("leadership ended before it was committed")
             self.membership.on_committed(self.replica.kernel.commit_index)

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from ..log.entry import SALT_BYTES, CommandHead, Envelope, body_hash
+from ..log.entry import Envelope
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Role
 from .admission import Gate
+from .behalf import signed_by_node
 from .engine import Engine
 from .identity import DataDirectory
 from .keeper import LEASE_STORE
@@ -69,18 +70,9 @@ class Ingress:
         return await self.submit(self._signed_on_behalf(commands, remaining_us, wait), relayed=False)
 
     def _signed_on_behalf(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> Submission:
-        salts = self._entropy.bytes(SALT_BYTES * len(commands))
-        bodies = tuple(
-            salts[place * SALT_BYTES : (place + 1) * SALT_BYTES] + command.content
-            for place, command in enumerate(commands)
-        )
-        heads = tuple(
-            CommandHead(command.id, command.kind, body_hash(body))
-            for command, body in zip(commands, bodies, strict=True)
-        )
-        key, cluster_id = self._directory.key, self._directory.identity.cluster_id
-        envelope = Envelope(cluster_id, key.public_key, self._clock.wall_us(), heads, ANONYMOUS)
-        return Submission(envelope.raw, key.sign(envelope.signed_bytes), bodies, timeout_us, wait)
+        return signed_by_node(
+            self._directory, ANONYMOUS, commands, self._clock, self._entropy, timeout_us, wait
+        )  # fmt: skip
 
     # --- in and out ---------------------------------------------------------------------------------------------------
 

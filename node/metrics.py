@@ -40,6 +40,11 @@ class Metrics:
         self.is_erasing = Gauge(
             "veridical_is_erasing", "1 while something erased may be left in a file.", registry=self.registry
         )
+        self.unembedded = Gauge(
+            "veridical_unembedded", "Records that wait for a service to make their vectors, as the leader last saw.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.embed_failures = self._counter("embed_failures", "Times that the service of vectors made none.")
         self.watched_changes = self._counter("watched_changes", "Changes told to consumers of the feed.")
         self.reads = Counter("veridical_read", "Reads, by mode and result.", ["mode", "result"], registry=self.registry)
         self.append_seconds = self._histogram("append_seconds", "From proposal to commit of a round.")

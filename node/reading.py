@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..log.entry import ORIGIN, Position
+from ..memory.context import READ
 from ..memory.errors import Invalid, Refused, Retry, Unavailable, VeridicalError
 from ..projection.errors import ProjectionError
 from ..projection.projection import Projection
 from ..projection.reader import Reader
+from ..projection.recall import AskedOf
 from ..replication.messages import Read, ReadFailed, ReadMode, ReadReady
 from .access import Access
 from .driver import Driver
 from .metrics import Metrics
-from .ports import ReadReply, ReadRequest, Transport
+from .ports import ReadReply, ReadRequest, Transport, Verb
 from .queries import answer
 from .system import Clock
 
 SECOND_US = 1_000_000
 FORWARD_PAUSE_S = 0.02
 OVERLOAD_HINT_S = 0.02
+ASKING_SHARE = 0.5
+"""So much of a read's time a service may take; what is left is enough to go on by words."""
 
 Result = TypeVar("Result")
 
@@ -98,7 +102,7 @@ class ReadsPort:
     """What reads ask of the node: who it is, the age of its state (0 while it serves as leader), and a member's name.
 
     `access` says what callers may see, `awaited` hears that a read waits for the fold, `damaged` that the projection
-    cannot be read.
+    cannot be read. `asked`: what a service makes of a question within so many seconds, where one makes vectors here.
     """
 
     member: str
@@ -107,6 +111,7 @@ class ReadsPort:
     access: Access
     awaited: Callable[[], None]
     damaged: Callable[[str], None]
+    asked: Callable[[str, float], Awaitable[AskedOf]] | None = None
 
 
 class Reads:
@@ -252,6 +257,7 @@ class Reads:
         wall_us = self._clock.wall_us()
         try:
             access = self._port.access
+            request = await self._asked(request)
             found = await self._readers.run(lambda reader: answer(reader, request, wall_us, access))
         except VeridicalError:
             raise
@@ -264,6 +270,16 @@ class Reads:
         return ReadReply(
             found.value, position.epoch, position.index, found.now_us, found.scopes, self._port.member, age_us
         )
+
+    async def _asked(self, request: ReadRequest) -> ReadRequest:
+        """The request with what the service makes of its question; nobody who may not read has anything asked."""
+        asked, question = self._port.asked, request.args.get("query")
+        if asked is None or request.verb is not Verb.RECALL or not isinstance(question, str) or not question.strip():
+            return request
+        access, caller = self._port.access, request.caller
+        await self._readers.run(lambda reader: access.reach(reader, caller, READ))
+        asked_of = await asked(question, request.timeout_us / SECOND_US * ASKING_SHARE)
+        return replace(request, args={**request.args, "asked_of": asked_of})
 
     def _refuse_stale(self, request: ReadRequest, age_us: int | None) -> None:
         limit_us = request.max_staleness_us

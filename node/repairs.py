@@ -26,12 +26,14 @@ def compare_request_from_wire(raw: replication_pb2.CompareRequest) -> CompareReq
 
 def snapshot_to_wire(snapshot: Snapshot) -> replication_pb2.CompareReply:
     """Digests at an index, or only the index."""
-    return replication_pb2.CompareReply(applied_index=snapshot.applied, digests=snapshot.digests)
+    return replication_pb2.CompareReply(
+        applied_index=snapshot.applied, digests=snapshot.digests, embedder=snapshot.embedder
+    )  # fmt: skip
 
 
 def snapshot_from_wire(raw: replication_pb2.CompareReply) -> Snapshot:
     """The same."""
-    return Snapshot(raw.applied_index, tuple(raw.digests))
+    return Snapshot(raw.applied_index, tuple(raw.digests), raw.embedder)
 
 
 def refetch_request_to_wire(request: RefetchRequest) -> replication_pb2.RefetchRequest:
@@ -69,7 +71,12 @@ def standing_to_wire(name: str, standing: Standing, done: bool) -> admin_pb2.Ant
         compared_wall_us=standing.compared_wall_us,
         peers=[
             admin_pb2.PeerComparison(
-                name=peer.name, index=peer.index, differing=peer.differing, reason=peer.reason, judged=peer.judged
+                name=peer.name,
+                index=peer.index,
+                differing=peer.differing,
+                reason=peer.reason,
+                judged=peer.judged,
+                embedder=peer.embedder,
             )
             for peer in standing.peers
         ],

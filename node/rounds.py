@@ -113,6 +113,11 @@ class Rounds:
         return self._epoch is not None
 
     @property
+    def epoch(self) -> int | None:
+        """The epoch in which this node decides; None while it does not."""
+        return self._epoch
+
+    @property
     def waits_for_fold(self) -> bool:
         """Whether a caller waits for what is committed to be folded here."""
         return bool(self._unapplied)

@@ -98,8 +98,9 @@ class Settings(BaseModel):
     external_lease: bool = False
     """Whether a lease source outside decides who may try to lead; `Node.may_try` passes on what it says."""
     embedder: str = ""
-    """Who makes the vectors that recall goes by beside words: `lexical` (nobody), `hash` or `local`, the same on all
-    nodes. Empty: whoever made those that are there. Another one than that is refused; see `veridical reembed`."""
+    """Who makes the vectors that recall goes by beside words: `lexical` (nobody), `hash`, `local` or `openai`, the
+    same on all nodes. Empty: whoever made those that are there. Another one than that is refused; see
+    `veridical reembed`."""
     runner_key: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     """The public key of the store's own runner, the same for all nodes; empty: as `runner.RunnerKey` finds it."""
     timings: Timings = Timings()

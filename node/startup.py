@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ..embedding.choice import index_embedder
+from ..embedding.choice import index_embedder, service_of
 from ..lease.messages import Holder
 from ..log.errors import LogDamaged
 from ..log.store import LogStore, RestoredLog
@@ -106,6 +106,8 @@ def _projection(
     says("checking the projection")
     try:
         made = index_embedder(embedder, Projection.maker(directory.projection_path).name)
+        if made is not None and not made.is_own:
+            service_of(made.name, _no_pause, 1, 1)  # what is missing to ask it is said now
         projection = Projection.open(directory.projection_path, made)
     except (ValueError, OtherEmbedder) as error:
         raise StartRefused(str(error)) from error
@@ -123,6 +125,10 @@ def _projection(
     if projection.applied.index < committed:
         projection.catch_up(store, committed, lambda index: says(f"folding the log: {index} of {committed}"))
     return projection
+
+
+def _no_pause(_: float) -> None:
+    """One attempt needs none."""
 
 
 def _of_another_history(projection: Projection, store: LogStore) -> str:

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ..antientropy.digests import Snapshot, Verdicts, differing
 from ..antientropy.pace import Pace
@@ -24,11 +23,12 @@ from ..projection.errors import ProjectionError, SnapshotRevoked
 from ..projection.projection import Projection
 from ..projection.scrub import PARTS, Scrubber
 from .chronicle import Chronicle
+from .daemons import Daemons
 from .members import Members
 from .ports import CompareRequest, Transport
 from .proofs import Proofs
 from .settings import Upkeep as UpkeepSettings
-from .storage import Applier, post
+from .storage import Applier
 from .system import Clock
 
 SECOND_US: Final = 1_000_000
@@ -91,9 +91,10 @@ class Upkeep:
         self._clock = clock
         self._port = port
         self._loop = asyncio.get_running_loop()
-        self._threads: set[threading.Thread] = set()
+        self._threads = Daemons("upkeep")
         self._halt = threading.Event()
         self._verdicts = Verdicts()
+        self._others: dict[str, str] = {}
         self._comparing = asyncio.Lock()
         self._repairing = asyncio.Lock()
         self._mending = False
@@ -117,15 +118,14 @@ class Upkeep:
     def stop(self) -> None:
         """End the threads, what they are at given up. Blocks; not to be called on the loop."""
         self._halt.set()
-        for thread in tuple(self._threads):
-            thread.join()
+        self._threads.join()
 
     # --- what others ask ---
 
     def snapshot(self, request: CompareRequest) -> Snapshot:
         """The digests that a member asks for. Raises `Refused` for anybody else."""
         self._proofs.require(request.proof, CompareRequest.PURPOSE)
-        return self._applier.snapshots.at(request.indexes)
+        return self._applier.snapshots.at(request.indexes)._replace(embedder=str(self._projection.made_by))
 
     def mend(self, reason: str) -> None:
         """A read met rows that are not what was written: fold the log again. Ends the node where that is no use."""
@@ -160,7 +160,7 @@ class Upkeep:
         async with self._comparing:
             found: dict[str, PeerStanding] = {}
             for peer in self._members.others:
-                found[peer] = await self._compared_with(peer)
+                found[peer] = replace(await self._compared_with(peer), embedder=self._others.get(peer, ""))
             self._chronicle.compared(found)
 
     async def _compared_with(self, peer: str) -> PeerStanding:
@@ -192,10 +192,24 @@ class Upkeep:
                 await asyncio.sleep(COMPARE_PAUSE_S)
             request = CompareRequest(self._proofs.made(CompareRequest.PURPOSE), snapshots.indexes)
             theirs = await self._transport.compare(peer, request, COMPARE_TIMEOUT_US)
+            self._note_embedder(peer, theirs.embedder)
             mine = snapshots.at((theirs.applied,))
             if theirs.digests and mine.digests:
                 return mine, theirs
         return None
+
+    def _note_embedder(self, peer: str, embedder: str) -> None:
+        """Members whose vectors others make than here rank differently: nothing is wrong with either's rows."""
+        mine = str(self._projection.made_by)
+        before, other = self._others.pop(peer, ""), "" if embedder in ("", mine) else embedder
+        if other:
+            self._others[peer] = other
+            if other != before:
+                name = self._members.name(peer)
+                self._chronicle.remarked(
+                    f"vectors are made by {mine} here and by {other} at {name}: they rank differently until one of them"
+                    " is stopped and changed with `veridical reembed`"
+                )
 
     # --- folding again ---
 
@@ -348,21 +362,8 @@ class Upkeep:
         """Do `work` on a thread of its own, which an interpreter that exits does not wait for."""
         if self._halt.is_set():
             raise Unavailable("the node ends")
-        future: asyncio.Future[Result] = self._loop.create_future()
-
-        def carry_out() -> None:
-            try:
-                done = partial(_succeed, future, work())
-            except Exception as error:  # noqa: BLE001 (it is raised where the result is awaited)
-                done = partial(_fail, future, error)
-            post(self._loop, done)
-            self._threads.discard(thread)
-
-        thread = threading.Thread(target=carry_out, name="upkeep", daemon=True)
-        self._threads.add(thread)
-        thread.start()
         try:
-            return await future
+            return await self._threads.run(work)
         except _Halted as error:
             raise Unavailable("the node ends") from error
 
@@ -379,16 +380,6 @@ def _bucket(scrubber: Scrubber, number: int) -> Step:
             looked = scrubber.look_at_bucket(number)
             return Step(looked.rows, [_told(*finding) for finding in looked.findings])
     return Step(0, [])
-
-
-def _succeed(future: asyncio.Future[Result], result: Result) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 def _told(where: str, what: str, id: bytes | None) -> str:

@@ -41,6 +41,7 @@ from .rows import (
     stored_principal,
 )  # fmt: skip
 from .scopes import ScopeNumbers
+from .served import ServedVectors
 from .sqlite import write_rows
 from .state import STANDING, HotState
 from .vectors import VectorChanges
@@ -73,7 +74,7 @@ class Fold:
         self._contents: list[Row] = []
         self._dropped: list[Row] = []
         self._words = WordChanges()
-        self._vectors = VectorChanges(embedder)
+        self._vectors = self._vector_changes(embedder)
         self._around = Surroundings(workspace, state)
         self._former = FormerChanges()
         self._regrounded: set[bytes] = set()
@@ -83,6 +84,11 @@ class Fold:
         self.gone: list[bytes] = []
         self.grounded = False
         self.buckets = state.bucket_digests()
+
+    @property
+    def awaits_vectors(self) -> bool:
+        """Whether a record of the batch waits for a service to make its vector."""
+        return self._vectors.is_awaited
 
     def write(self, connection: sqlite3.Connection, last: Entry) -> Standing:
         """Write everything, inside the caller's transaction, as the state after `last`; returns where that stands."""
@@ -197,6 +203,18 @@ class Fold:
             words = searched_text(held.record, scope, *self._around.before(held.record))
             self._words.remove(held.record.id, held.number, words)
             self._vectors.unsay(held.number, scope)
+
+    def _vector_changes(self, embedder: Embedder | None) -> VectorChanges | ServedVectors:
+        if embedder is None or embedder.is_own:
+            return VectorChanges(embedder)
+        return ServedVectors(embedder, self._workspace, self._next_number, self._searched_facets)
+
+    def _searched_facets(self, id: bytes) -> Row | None:
+        """The narrow row of a record that this batch does not change; None where it cannot be recalled."""
+        held = None if id in self._workspace.records else self._state.held(id)
+        if held is None or not is_searchable(held.record):
+            return None
+        return facets(held.number, held.record, self._scopes.number(held.record.scope), True)
 
     def _same_words(self, before: Record, after: Record) -> bool:
         if _searched_fields(before) != _searched_fields(after):

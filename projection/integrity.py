@@ -186,6 +186,9 @@ _VECTOR: Final = (
 def _vectors(connection: sqlite3.Connection, within: Ids | None = None) -> Iterator[Finding]:
     """Make every vector again, and compare. Those of records that are not there are looked for as a whole only."""
     embedder = index_embedder("", made_by(connection).name)
+    if embedder is not None and not embedder.is_own:
+        yield from _served(connection, embedder.width, within)
+        return
     if within is None:
         strays = "vector" if embedder is None else "vector WHERE number NOT IN (SELECT number FROM record)"
         (count,) = connection.execute(f"SELECT count(*) FROM {strays}").fetchone()
@@ -224,6 +227,23 @@ def _formers(connection: sqlite3.Connection) -> Iterator[Finding]:
     found, expected = connection.execute(counts).fetchone()
     if found != expected:
         yield Finding("former_words", f"{found} rows where there should be {expected}")
+
+
+_STRAY: Final = "number NOT IN (SELECT number FROM record WHERE searchable)"
+
+
+def _served(connection: sqlite3.Connection, width: int, within: Ids | None) -> Iterator[Finding]:
+    """What a service made cannot be made again and compared; whether it is whole, and of what can be recalled, can."""
+    if within is None:
+        for table in ("vector", "unembedded"):
+            (count,) = connection.execute(f"SELECT count(*) FROM {table} WHERE {_STRAY}").fetchone()
+            if count:
+                yield Finding(table, f"{count} rows belong to nothing that can be recalled")
+    for number, id, searchable, *narrow, _ in _selected(connection, _EMBEDDED, "record.id", within):
+        row = connection.execute(_VECTOR, (number,)).fetchone()
+        waits = connection.execute("SELECT 1 FROM unembedded WHERE number = ?", (number,)).fetchone() is not None
+        if row is not None and (not searchable or waits or row[:-1] != tuple(narrow) or len(row[-1]) != width):
+            yield Finding("vector", "the row does not match its record", id)
 
 
 def _selected(

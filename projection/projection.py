@@ -26,6 +26,7 @@ from .recall import Meaning
 from .rows import pack, unpack
 from .scopes import ScopeNumbers
 from .scrub import Scrubber
+from .served import Waiting
 from .sqlite import BUSY_TIMEOUT_MS, CHECKPOINT_WAIT_MS, MEMORY, WAL_BYTES_LIMIT, Database, transaction
 from .state import HotState
 from .vectors import NOBODY, Made, made_by, note_maker
@@ -53,7 +54,8 @@ class Projection:
     `started_over` says why the file was begun anew at `open` (it was missing, of another schema, or damaged), else
     it is empty; whoever opened it then folds history again, with `catch_up` or `apply`. `erasures_left` says whether
     text that was erased may still be in the file or in the log; `Reader.erasures_left` says of what. `copies` counts
-    how often all rows were replaced by others (`take_over`).
+    how often all rows were replaced by others (`take_over`). `vectors_awaited` says whether records
+    may wait for a service to make their vectors; who finds that none does may set it back (`note_awaited`).
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Projection:
         self._begin()
         self.copies = 0
         self._look_for_erasures()
+        self.vectors_awaited = connection.execute(schema.IS_UNEMBEDDED_LEFT).fetchone() is not None
 
     @staticmethod
     def open(path: str | Path, embedder: Embedder | None = None) -> Projection:
@@ -126,6 +129,18 @@ class Projection:
                 connection.close()
 
     @staticmethod
+    def waiting(path: str | Path) -> Waiting:
+        """How many records of the projection at `path` have vectors, and how many wait for them."""
+        database = Database(path)
+        if _unusable(database):
+            return Waiting(0, 0)
+        reader = Reader(database.reader(), database.path)
+        try:
+            return reader.waiting()
+        finally:
+            reader.close()
+
+    @staticmethod
     def rebuild(
         path: str | Path,
         history: History,
@@ -144,6 +159,11 @@ class Projection:
     def made_by(self) -> Made:
         """Who makes the vectors that are held."""
         return Made.by(self._embedder)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a service makes the vectors that are held."""
+        return self._embedder is not None and not self._embedder.is_own
 
     @property
     def applied(self) -> Position:
@@ -198,6 +218,8 @@ class Projection:
                 raise error
         self._state.advance(standing, fold.buckets, fold.present, fold.gone, fold.grounded, workspace)
         self.erasures_left |= bool(mentions.erasures)
+        if fold.awaits_vectors:
+            self.vectors_awaited = True
         self._bound_journal()
 
     def catch_up(self, history: History, last: int, progress: Progress | None = None) -> None:
@@ -209,6 +231,10 @@ class Projection:
             self.apply(entries)
             if progress is not None:
                 progress(self.applied.index)
+
+    def note_awaited(self, awaited: bool) -> None:
+        """Whether records may wait for a service: no, says who is about to look; yes, who has found some."""
+        self.vectors_awaited = awaited
 
     @property
     def whole_after(self) -> int:
@@ -277,6 +303,7 @@ class Projection:
                 self._begin()
                 self._look_for_erasures()
                 self.copies += 1
+                self.vectors_awaited = True
                 if self._meaning is not None:
                     self._meaning.shelves.clear()
         self._bound_journal()

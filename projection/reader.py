@@ -49,7 +49,7 @@ from .errors import SnapshotRevoked, translated
 from .filters import Conditions
 from .former import ONLY_WORDS, Moment, ids_after, is_gone_since, passes
 from .queue import Queue
-from .recall import Meaning, Search
+from .recall import AskedOf, Meaning, Search
 from .rows import (
     Standing,
     is_searchable,
@@ -64,6 +64,7 @@ from .rows import (
 )
 from .schema import EVER_SINCE, FOREVER
 from .scopes import ScopeCount
+from .served import Unembedded, Waiting
 from .state import StoredState
 from .terms import QUERY_CHARACTERS_LIMIT, Terms, terms
 
@@ -291,36 +292,57 @@ class Reader(StoredState):
         """The erasing entries, with the record that each is about, of which something may be left in some file."""
         return self._connection.execute(schema.GET_ERASURES_LEFT).fetchall()
 
+    def unembedded(self, after: int, limit: int) -> list[Unembedded]:
+        """The first `limit` records beyond row number `after` that wait for a service to make their vectors."""
+        rows = self._connection.execute(schema.GET_UNEMBEDDED, (after, limit)).fetchall()
+        return [Unembedded.by(number, record_of(body)) for number, body in rows]
+
+    def waiting(self) -> Waiting:
+        """How many records have vectors, and how many wait for them."""
+        with self.snapshot():
+            (embedded,) = self._connection.execute(schema.COUNT_VECTORS).fetchone()
+            (unembedded,) = self._connection.execute(schema.COUNT_UNEMBEDDED).fetchone()
+            return Waiting(embedded, unembedded)
+
     def _past_begun_by(self, id: bytes, at: Version) -> PastVersion | None:
         row = self._row(schema.GET_PASTS_BEFORE, id, at.index, at.place + 1, 1)
         return past_of(row[0]) if row else None
 
     # --- many records -------------------------------------------------------------------------------------------------
 
-    def recall(self, query: str, now_us: int, *, k: int = 5, filters: Filters = ANYTHING) -> Recalled:
-        """At most `k` records that answer the query, best first (see `recall.py`). Any text is a valid query."""
+    def recall(
+        self, query: str, now_us: int, *, k: int = 5, filters: Filters = ANYTHING, asked_of: AskedOf | None = None
+    ) -> Recalled:
+        """At most `k` records that answer the query, best first (see `recall.py`). Any text is a valid query.
+
+        Where a service makes the vectors of the index, `asked_of` is what it made of the query; without, and where it
+        made none, words alone are gone by.
+        """
         if not 1 <= k <= RECALL_LIMIT:
             raise Invalid("k", f"{k} is not between 1 and {RECALL_LIMIT}")
         asked = terms(query)
         with self.snapshot():
             standing, point = self.standing(), self.point(now_us)
             if moment := Moment.of(filters, point.now_us):
-                return self._recall_then(query, asked, k, filters, moment, point)
+                return self._recall_then(query, asked, k, filters, moment, point, asked_of)
             filters = replace(filters, as_of_us=None)
             conditions = self._conditions(filters, point.now_us, sources_too=False)
             hits: list[Hit] = []
             notices = list(asked.notices)
             if asked.phrases and not conditions.is_empty:
+                meaning = self._meaning and self._meaning.of(asked_of)
                 search = Search(
-                    self._connection, conditions, standing.searchable, point.now_us, standing.index, self._meaning
+                    self._connection, conditions, standing.searchable, point.now_us, standing.index, meaning
                 )  # fmt: skip
                 hits, choice = search.hits(query[:QUERY_CHARACTERS_LIMIT], asked.phrases, k)
                 notices += choice.notices
+                notices += [asked_of.notice] if asked_of is not None and asked_of.notice else []
             return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
 
     def _recall_then(
-        self, query: str, asked: Terms, k: int, filters: Filters, moment: Moment, point: ReadPoint
-    ) -> Recalled:
+        self, query: str, asked: Terms, k: int, filters: Filters, moment: Moment, point: ReadPoint,
+        asked_of: AskedOf | None,
+    ) -> Recalled:  # fmt: skip
         """As of another moment, or valid at one: past versions are looked through too."""
         judged_us = point.now_us if moment.as_of_us is None else moment.as_of_us
         conditions = self._conditions(replace(filters, as_of_us=moment.as_of_us), judged_us, sources_too=False)
@@ -328,14 +350,16 @@ class Reader(StoredState):
         notices = [*asked.notices, *([ONLY_WORDS] if self._meaning and moment.as_of_us is not None else [])]
         if asked.phrases and not conditions.is_empty:
             standing = self.standing()
+            meaning = self._meaning and self._meaning.of(asked_of)
             search = Search(
-                self._connection, conditions, standing.searchable, judged_us, standing.index, self._meaning
+                self._connection, conditions, standing.searchable, judged_us, standing.index, meaning
             )  # fmt: skip
             hits, choice = search.hits_then(
                 query[:QUERY_CHARACTERS_LIMIT], asked.phrases, k, filters, moment,
                 lambda id: self._recalled_then(id, filters, moment, judged_us),
             )  # fmt: skip
             notices += choice.notices
+            notices += [asked_of.notice] if asked_of and asked_of.notice and moment.as_of_us is None else []
         return Recalled(point, tuple(hits), filters.scopes, conditions.unknown_scopes, tuple(notices))
 
     def _recalled_then(self, id: bytes, filters: Filters, moment: Moment, judged_us: int) -> Record | None:

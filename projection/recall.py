@@ -107,11 +107,26 @@ class Ranked(NamedTuple):
     candidate: Candidate
 
 
+class AskedOf(NamedTuple):
+    """What a service made of a question; None where it made nothing, and `notice` says why."""
+
+    vector: bytes | None
+    notice: str = ""
+
+
 class Meaning(NamedTuple):
-    """What a projection with vectors has its questions answered by."""
+    """What a projection with vectors has its questions answered by. `vector`: of the question, if a service made it."""
 
     embedder: Embedder
     shelves: Shelves
+    vector: bytes | None = None
+
+    def of(self, asked: AskedOf | None) -> Meaning | None:
+        """For one question; None where it can only be answered by words."""
+        if self.embedder.is_own:
+            return self
+        vector = None if asked is None else asked.vector
+        return None if vector is None or len(vector) != self.embedder.width else self._replace(vector=vector)
 
 
 class Search:
@@ -266,8 +281,9 @@ class Search:
     def _by_meaning(self, question: str, slice: int) -> Lane:
         if self._meaning is None:
             return Lane(MEANING, {})
-        embedder, shelves = self._meaning
-        (vector,) = embedder.embed([question])
+        embedder, shelves, vector = self._meaning
+        if vector is None:
+            (vector,) = embedder.embed([question])
         allowed = self._conditions.allowed
         found = [shelves.near(self._connection, self._index, scope, vector, allowed) for scope in self._scopes()]
         return Lane(MEANING, self._nearest(found, slice))

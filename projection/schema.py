@@ -36,7 +36,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 14
+SCHEMA_VERSION: Final = 15
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -224,6 +224,11 @@ vector = Table(
     Column("components", LargeBinary, nullable=False),
 )  # fmt: skip
 Index("vector_news", vector.c.scope, vector.c.stamp)
+
+unembedded = Table(
+    "unembedded", metadata,
+    Column("number", Integer, primary_key=True),
+)  # fmt: skip
 
 vanished = Table(
     "vanished", metadata,
@@ -474,6 +479,14 @@ GET_VECTORS_SINCE: Final = _text(
         vector.c.valid_to_us, vector.c.components,
     ).where(vector.c.scope == bindparam("scope"), vector.c.stamp > bindparam("stamp"))
 )  # fmt: skip
+QUEUE_UNEMBEDDED: Final = "INSERT OR IGNORE INTO unembedded VALUES (?)"
+DROP_UNEMBEDDED: Final = _drop(unembedded, "number")
+IS_UNEMBEDDED_LEFT: Final = "SELECT 1 FROM unembedded LIMIT 1"
+COUNT_VECTORS: Final = "SELECT count(*) FROM vector"
+COUNT_UNEMBEDDED: Final = "SELECT count(*) FROM unembedded"
+GET_UNEMBEDDED: Final = (
+    "SELECT number, body FROM unembedded JOIN content USING (number) WHERE number > ? ORDER BY number LIMIT ?"
+)
 PUT_VANISHED: Final = "INSERT INTO vanished (scope, number) VALUES (?, ?)"
 DROP_VANISHED_BEFORE: Final = "DELETE FROM vanished WHERE place <= (SELECT max(place) FROM vanished) - ?"
 GET_VANISHED_PLACES: Final = "SELECT coalesce(min(place), 0), coalesce(max(place), 0) FROM vanished"

@@ -92,6 +92,9 @@ def _mixed(own: bytes, before: bytes) -> bytes:
 class VectorChanges:
     """Vectors that leave and vectors that come, of one batch. Without an embedder nothing is noted."""
 
+    is_awaited = False
+    """Whether a record waits for its vector: none does where the fold makes them."""
+
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
         self._said: list[tuple[Row, Said]] = []
@@ -117,8 +120,8 @@ class VectorChanges:
         """Out first, then in. `stamp`: the entry that the batch ends with; it tells readers what is new to them."""
         if self._embedder is None or not (self._said or self._kept or self._gone):
             return
-        self._drop(connection, self._gone)
-        write_rows(connection, schema.KEEP_VECTOR, [(stamp, *_filtered(each), each[0]) for each in self._kept])
+        drop_vectors(connection, self._gone)
+        write_rows(connection, schema.KEEP_VECTOR, [(stamp, *filtered(each), each[0]) for each in self._kept])
         vectors = vectors_of(self._embedder, [said for _, said in self._said])
         put: list[Row] = []
         empty: list[Row] = []
@@ -126,19 +129,20 @@ class VectorChanges:
             if says_nothing(vector):
                 empty.append((each[2], each[0]))
             else:
-                put.append((each[0], each[2], stamp, *_filtered(each), vector))
-        self._drop(connection, empty)
+                put.append((each[0], each[2], stamp, *filtered(each), vector))
+        drop_vectors(connection, empty)
         write_rows(connection, schema.PUT_VECTOR, put)
 
-    @staticmethod
-    def _drop(connection: sqlite3.Connection, gone: list[Row]) -> None:
-        if gone:
-            connection.executemany(schema.PUT_VANISHED, gone)
-            connection.executemany(schema.DROP_VECTOR, [(number,) for _, number in gone])
-            connection.execute(schema.DROP_VANISHED_BEFORE, (VANISHED_KEPT,))
+
+def drop_vectors(connection: sqlite3.Connection, gone: Sequence[Row]) -> None:
+    """Take vectors out, by scope and number, and let readers know."""
+    if gone:
+        connection.executemany(schema.PUT_VANISHED, gone)
+        connection.executemany(schema.DROP_VECTOR, [(number,) for _, number in gone])
+        connection.execute(schema.DROP_VANISHED_BEFORE, (VANISHED_KEPT,))
 
 
-def _filtered(facets: Row) -> Row:
+def filtered(facets: Row) -> Row:
     """Trust, kind, expiry and validity of a record's narrow row: what a search by vectors may have to look at."""
     _, _, _, kind, trust, _, _, _, _, _, _, expiry_us, valid_from_us, valid_to_us, *_ = facets
     return (trust, kind, expiry_us, valid_from_us, valid_to_us)

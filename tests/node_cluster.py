@@ -63,11 +63,12 @@ def signed(
 class Cluster:
     """Nodes n1, n2, … by name. A node that was killed can be started again on its files."""
 
-    def __init__(self, data: Path, count: int, timings: Timings, limits: Limits) -> None:
+    def __init__(self, data: Path, count: int, timings: Timings, limits: Limits, embedder: str = "") -> None:
         self.data = data
         self.names = [f"n{number}" for number in range(1, count + 1)]
         self.timings = timings
         self.limits = limits
+        self.embedder = embedder
         self.network = InProcessNetwork()
         self.nodes: dict[str, Node] = {}
         self.fatal: dict[str, str] = {}
@@ -77,7 +78,7 @@ class Cluster:
         peers = {peer: f"{peer}:7400" for peer in self.names}
         return Settings(
             name=name, cluster="test", data=self.data / name, endpoint=peers[name], peers=peers, timings=self.timings,
-            limits=self.limits,
+            limits=self.limits, embedder=self.embedder,
         )  # fmt: skip
 
     async def start(self, *names: str) -> None:
@@ -159,10 +160,10 @@ async def write(node: Node, subject: str, text: str, timeout_us: int = 5 * SECON
 
 @asynccontextmanager
 async def cluster(
-    data: Path, count: int = 3, timings: Timings = QUICK, limits: Limits | None = None
+    data: Path, count: int = 3, timings: Timings = QUICK, limits: Limits | None = None, embedder: str = ""
 ) -> AsyncGenerator[Cluster]:
     """A running cluster, stopped at the end; a node that had to end fails the test."""
-    made = Cluster(data, count, timings, limits or Limits())
+    made = Cluster(data, count, timings, limits or Limits(), embedder)
     await made.start(*made.names)
     try:
         yield made

@@ -50,11 +50,11 @@ class World:
         """Let time go by before the next entry."""
         self.now_us += time_us
 
-    def say(self, *asked: tuple[str, c.Body], author: bytes | None = None) -> list[Outcome]:
+    def say(self, *asked: tuple[str, c.Body], author: bytes | None = None, of_node: bool = False) -> list[Outcome]:
         """One envelope of commands: decided, chained, folded. Returns what came of each."""
         self.pass_time(SECOND_US)
         index = self.last + 1
-        made = [Command(self._identifier(), kind, c.encode_body(kind, body), author) for kind, body in asked]
+        made = [Command(self._identifier(), kind, c.encode_body(kind, body), author, of_node) for kind, body in asked]
         items = decide_envelope(Workspace(self.memory), made, self.now_us, self._context, index)
         bodies = tuple(bytes(16) + command.content for command in made)
         heads = tuple(
@@ -86,6 +86,13 @@ class World:
         body = c.WriteBody("fact", subject, predicate, scope, text)._replace(**rest)
         (outcome,) = self.say((c.WRITE, body), author=author)
         return outcome.record_id
+
+    def embed(self, id: bytes, embedder: Embedder, vector: bytes) -> Outcome:
+        """What a node says once a service has made the vector of what is held there."""
+        record = self.memory.record(id)
+        value = bytes(16) if record is None else record.value_digest
+        (outcome,) = self.say((c.EMBED, c.EmbedBody(id, value, embedder.name, vector, 1)), of_node=True)
+        return outcome
 
     def write_many(self, facts: Sequence[c.WriteBody], author: bytes | None = ALICE) -> None:
         """Write facts in envelopes of 64."""

@@ -672,6 +672,7 @@ class PeerComparison(_message.Message):
     DIFFERING_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     JUDGED_FIELD_NUMBER: _builtins.int
+    EMBEDDER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     index: _builtins.int
     """0: never at one index"""
@@ -681,6 +682,8 @@ class PeerComparison(_message.Message):
     """why there was no comparison, or empty"""
     judged: _builtins.bool
     """this node folded its log again: its own rows are right"""
+    embedder: _builtins.str
+    """who makes the vectors there, where it is somebody else than here"""
     def __init__(
         self,
         *,
@@ -689,10 +692,11 @@ class PeerComparison(_message.Message):
         differing: _builtins.int = ...,
         reason: _builtins.str = ...,
         judged: _builtins.bool = ...,
+        embedder: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["differing", b"differing", "index", b"index", "judged", b"judged", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differing", b"differing", "embedder", b"embedder", "index", b"index", "judged", b"judged", "name", b"name", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

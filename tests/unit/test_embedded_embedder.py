@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from embedding_server import KEY, NAME, embedding_server
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -83,10 +86,63 @@ def test_an_unknown_name_is_no_default(tmp_path: Path, name: str) -> None:
         Settings(embedder=name)
 
 
-def test_a_service_is_refused_where_every_node_makes_its_own(tmp_path: Path) -> None:
-    """Said at the first call, not by answers that differ."""
-    with LocalMemory(tmp_path / "a.db", embedder="openai") as memory, pytest.raises(Unavailable, match="a service"):
+def test_a_service_needs_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said at the first call, with what to set."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (
+        LocalMemory(tmp_path / "a.db", embedder="openai") as memory,
+        pytest.raises(Unavailable, match="OPENAI_API_KEY"),
+    ):
         memory.recall("login")
+
+
+def test_a_service_makes_the_vectors_meanwhile(tmp_path: Path) -> None:
+    """A record is found by words at once and by meaning soon; another model is refused, and made anew by command."""
+    path = tmp_path / "brain.db"
+    with embedding_server() as server:
+        with LocalMemory(path, embedder="openai") as memory:
+            memory.write(SIGN_IN)
+            assert texts(memory, "sign-in") == [SIGN_IN.text]
+            assert soon(lambda: texts(memory, "login")) == [SIGN_IN.text]
+        with LocalMemory(path) as memory:  # what it was made with
+            assert texts(memory, "login") == [SIGN_IN.text]
+        assert set(server.asked.values()) == {1, 2} and sum("sign-in page" in text for text in server.asked) == 1
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("VERIDICAL_EMBED_MODEL", "another-model")
+            with LocalMemory(path, embedder="openai") as memory, pytest.raises(Unavailable, match="veridical reembed"):
+                memory.recall("login")
+            code, [done] = run("reembed", str(path), "--embedder", "openai")
+            assert (code, done["waiting"], done["embedder"]) == (0, 1, "openai:another-model:256 (256 components)")
+            with LocalMemory(path) as memory:
+                assert soon(lambda: texts(memory, "login")) == [SIGN_IN.text]
+
+
+def test_without_the_service_recall_goes_by_words_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer has a notice; the doctor says how many wait; neither says the key."""
+    path = tmp_path / "brain.db"
+    monkeypatch.setenv("VERIDICAL_MEMORY_STORE", str(path))
+    with embedding_server() as server:
+        server.status = 503
+        with LocalMemory(path, embedder="openai") as memory:
+            memory.write(SIGN_IN)
+            found = memory.recall("sign-in")
+            assert [record.text for record in found] == [SIGN_IN.text]
+            (notice,) = found.notices
+            assert notice.startswith("searched by words only: ") and KEY not in notice
+        monkeypatch.setenv("VERIDICAL_EMBEDDER", "openai")
+        code, report = run("doctor")
+        checks = {check["what"]: check for check in report["checks"]}
+        assert code == 0 and KEY not in str(report)
+        assert checks["vectors"]["found"].startswith(f"made by {NAME} (256 components); 1 records wait for theirs")
+
+
+def soon(look: Callable[[], list[str]], seconds: float = 10.0) -> list[str]:
+    """What is seen, once there is anything to be seen."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "it did not happen in time"
+    return found
 
 
 def test_a_memory_that_is_open_is_not_opened_with_another(tmp_path: Path) -> None:
@@ -144,9 +200,8 @@ def test_reembed_knows_its_names(tmp_path: Path) -> None:
     path = tmp_path / "brain.db"
     with LocalMemory(path, embedder="local") as memory:
         memory.write(SIGN_IN)
-    for wrong in ("word2vec", "openai"):
-        code, said = run("reembed", str(path), "--embedder", wrong)
-        assert code == INVALID and "embedder" in str(said)
+    code, said = run("reembed", str(path), "--embedder", "word2vec")
+    assert code == INVALID and "embedder" in str(said)
     with LocalMemory(path) as memory:
         assert texts(memory, "login") == [SIGN_IN.text]
 

@@ -107,6 +107,31 @@ def test_equal_nodes_say_so_and_exchange_little(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_members_with_other_vectors_are_named(tmp_path: Path) -> None:
+    """Their rows are equal, their answers are not: the operator hears of it, once, and until it is put right."""
+
+    async def play() -> None:
+        async with cluster(tmp_path, embedder="local") as made:
+            await made.leader()
+            assert {peer.embedder for peer in (await ran(made.nodes["n1"])).peers} == {""}
+            await made.stop("n2")
+            (tmp_path / "n2" / "projection.db").unlink()
+            made.embedder = "hash"
+            await made.start("n2")
+            await made.level()
+            await ran(made.nodes["n1"])
+            found = await ran(made.nodes["n1"])
+            others = {peer.name: peer.embedder for peer in found.peers}
+            assert others == {"n2": "hash-256 (256 components)", "n3": ""}
+            assert [peer.differing for peer in found.peers] == [0, 0]
+            said = [note.text for note in found.notes if "vectors are made by" in note.text]
+            assert len(said) == 1 and "n2" in said[0] and "veridical reembed" in said[0]
+            reply = repairs.standing_to_wire("n1", found, done=True)
+            assert {peer.name: peer.embedder for peer in reply.peers} == others
+
+    asyncio.run(play())
+
+
 def test_a_forged_row_that_fits_its_digests_is_found_by_comparing(tmp_path: Path) -> None:
     """The node folds its own log again; the other one, which is asked at the same time, finds itself right."""
 

@@ -172,6 +172,7 @@ def reviewed(world: World) -> None:
     world.say((c.FORGET, c.ForgetBody(kept, "please")), author=ALICE)
     version = world.memory.versions[kept][-1].until
     world.say((t.UNDO, t.UndoBody(kept, version, "on second thought")), author=ALICE)
+    world.say((c.EMBED, c.EmbedBody(kept, world.memory.records[kept].value_digest, "m", b"\1", 1)), of_node=True)
     secret = world.write("a secret", "secret", "is", "team:x", author=BOB)
     world.write("another secret", "secret", "is", "team:x", author=BOB)
     world.say((t.ERASE, t.EraseBody(secret, "asked to")), author=ALICE)
