@@ -46,6 +46,15 @@ class OneLeaderAnEpoch:
 
     def __init__(self) -> None:
         self.leaders: dict[int, Holder] = {}
+        self._candidates: dict[int, set[str]] = {}
+
+    def stands(self, process: Process, epoch: int) -> None:
+        """`process` asks for `epoch`, or whether a later one than that would be granted."""
+        self._candidates.setdefault(epoch, set()).add(process.me)
+
+    def was_split_after(self, epoch: int) -> bool:
+        """Whether two nodes have asked for one epoch later than that, and may have had each other's vote missing."""
+        return any(len(nodes) > 1 for asked, nodes in self._candidates.items() if asked > epoch)
 
     def leads(self, process: Process, epoch: int) -> None:
         """`process` says that it leads `epoch`."""
@@ -274,6 +283,8 @@ class Checks:
 
     def role_changed(self, process: Process, change: RoleChanged) -> None:
         """A process takes another role."""
+        if change.role is Role.CANDIDATE:
+            self.elections.stands(process, change.epoch)
         if change.role is Role.LEADER:
             self.elections.leads(process, change.epoch)
             self.completeness.leads(process, change.epoch)
