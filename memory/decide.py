@@ -21,7 +21,6 @@ from .commands import (
     ContradictBody,
     CorroborateBody,
     DemoteBody,
-    EmbedBody,
     FlagsBody,
     ForgetBody,
     PinBody,
@@ -38,6 +37,7 @@ from .correction import CORRECTION_DECIDERS
 from .decide_principals import PRINCIPAL_DECIDERS
 from .decide_receipts import RECEIPT_DECIDERS
 from .decide_reviews import REVIEW_DECIDERS
+from .decide_vectors import decide_embed
 from .derivation import TAKING_AWAY, consequences, stands
 from .errors import Invalid
 from .events import Event, refused, unchanged
@@ -299,18 +299,6 @@ def _reinforce(case: Case[ReinforceBody]) -> Event:
     return [events.REINFORCED, *stronger]
 
 
-def _embed(case: Case[EmbedBody]) -> Event:
-    """The vector counts for what is held now, and only while it can be recalled."""
-    if case.body.epoch != case.context.epoch:
-        return refused(rules.PAST_EPOCH, case.body.id)
-    record = case.state.record(case.body.id)
-    if record is None:
-        return refused(rules.UNKNOWN_RECORD, case.body.id)
-    if record.value_digest != case.body.value or record.trust == REJECTED:
-        return unchanged(record.id)
-    return [events.EMBEDDED, record.id, record.value_digest]
-
-
 def _setting(case: Case[SettingBody]) -> Event:
     if not case.holds(ADMIN, EVERY_SCOPE):
         return refused(rules.NOT_GRANTED)
@@ -370,7 +358,7 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     commands.PRUNE: _prune,
     commands.FORGET: _forget,
     commands.REINFORCE: _reinforce,
-    commands.EMBED: _embed,
+    commands.EMBED: decide_embed,
     commands.SETTING: _setting,
     MARK_FIXED: _mark_fixed,
     ERASE: _erase,

@@ -18,6 +18,7 @@ from . import events, rules
 from .commands import BODIES, WINDOW_COUNT, WINDOW_US, Command
 from .context import Context, Digester, OperatorRights, Rights
 from .decide import decide
+from .decide_vectors import DENIED, denials
 from .errors import Bug, Invalid
 from .evolve import Happening, evolve
 from .record import Version
@@ -32,7 +33,6 @@ __all__ = [
 SEEN: Final = "seen"
 CONFLICT: Final = "conflict"
 WINDOW: Final = "window"
-DENIED: Final = "denied"
 
 _COMMAND: Final = b"command"
 _PREFIXES: Final = ("memory.", "principal.", "grant.", "review.")
@@ -69,6 +69,8 @@ def decide_envelope(
         if command.kind not in BODIES:
             raise Invalid("kind", f"{command.kind!r} is not a command")
     now_us = max(now_us, workspace.time_us())
+    if any(command.of_node for command in commands) and (late := denials(workspace, commands, context.epoch)):
+        return late
     items: list[list[Any]] = []
     for place, command in enumerate(commands):
         item = _decided(workspace, command, now_us, context)

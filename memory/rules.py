@@ -28,6 +28,8 @@ STILL_HELD: Final = "still_held"
 STANDING_REJECTION: Final = "standing_rejection"
 FUTURE_TIME: Final = "future_time"
 PAST_EPOCH: Final = "past_epoch"
+NOT_CURRENT: Final = "not_current"
+WITH_OTHERS: Final = "with_others"
 NOTES_FULL: Final = "notes_full"
 SETTINGS_FULL: Final = "settings_full"
 STRANGER: Final = "stranger"
@@ -81,6 +83,8 @@ REASONS: Final = {
     STANDING_REJECTION: "the record is rejected; a rejection is not promoted away, corroborated or amended",
     FUTURE_TIME: "a time more than a minute ahead of the log needs the admin right",
     PAST_EPOCH: "the command was made by a leader of another epoch",
+    NOT_CURRENT: "another value is held by now, or the record is rejected",
+    WITH_OTHERS: "it was sent together with others that came too late",
     NOTES_FULL: "metadata or detail would grow over its limit",
     SETTINGS_FULL: "too many declarations",
     STRANGER: "no principal of that key is enrolled",

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from hashlib import sha256
 from typing import Final
 
+import structlog
+
 from ..embedding.embedder import Embedder, EmbedderUnavailable
 from ..projection.recall import AskedOf
 from ..projection.terms import QUERY_CHARACTERS_LIMIT
@@ -24,7 +26,10 @@ KEPT: Final = 4_096
 """So many vectors of questions are remembered: what is asked again gets the same answer, at once."""
 FIRST_PAUSE_US: Final = 1_000_000
 LONGEST_PAUSE_US: Final = 30_000_000
-BY_WORDS: Final = "searched by words only"
+BY_WORDS: Final = "searched by words only: the service that makes vectors"
+"""What the service itself said is for the operator's log."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.vectors")
 
 
 class Asking:
@@ -38,7 +43,6 @@ class Asking:
         self._under_way = 0
         self._failures = 0
         self._silent_until_us = 0
-        self._reason = ""
 
     async def asked(self, question: str, timeout_s: float) -> AskedOf:
         """The vector of a question, or why there is none; within `timeout_s`."""
@@ -48,9 +52,9 @@ class Asking:
             self._kept.move_to_end(key)
             return AskedOf(known)
         if self._clock.elapsed_us() < self._silent_until_us:
-            return AskedOf(None, f"{BY_WORDS}: {self._reason}")
+            return AskedOf(None, f"{BY_WORDS} does not answer")
         if self._under_way >= AT_ONCE:
-            return AskedOf(None, f"{BY_WORDS}: {AT_ONCE} questions are with the service already")
+            return AskedOf(None, f"{BY_WORDS} has {AT_ONCE} questions already")
         return await self._asked(question, key, min(timeout_s, TIMEOUT_S))
 
     async def _asked(self, question: str, key: bytes, timeout_s: float) -> AskedOf:
@@ -61,9 +65,9 @@ class Asking:
             async with asyncio.timeout(timeout_s):
                 (vector,) = await asyncio.shield(future)
         except TimeoutError:
-            return AskedOf(None, f"{BY_WORDS}: {self._service.name} has not answered in time")
-        except EmbedderUnavailable as error:
-            return AskedOf(None, f"{BY_WORDS}: {error}")
+            return AskedOf(None, f"{BY_WORDS} has not answered in time")
+        except EmbedderUnavailable:
+            return AskedOf(None, f"{BY_WORDS} does not answer")
         return AskedOf(vector)
 
     def _answered(self, key: bytes, done: asyncio.Future[list[bytes]]) -> None:
@@ -72,7 +76,7 @@ class Asking:
         if done.cancelled():
             return
         if (error := done.exception()) is not None:
-            self._reason = str(error)
+            _log.warning("the service makes no vectors of questions", reason=str(error))
             pause_us = min(FIRST_PAUSE_US << self._failures, LONGEST_PAUSE_US)
             self._failures = min(self._failures + 1, 16)
             self._silent_until_us = self._clock.elapsed_us() + pause_us

@@ -263,14 +263,18 @@ class Rounds:
 
     def _deny(self, waiting: Waiting, denial: Denial) -> None:
         waiting.proposed = False
+        if not waiting.proposal.of_node:
+            self._note_denial(waiting, denial)
+        if not waiting.future.done():
+            records = (None,) * len(denial.outcomes)
+            waiting.future.set_result(SubmitResult(denial.outcomes, records, *NOWHERE, time_us=0))
+
+    def _note_denial(self, waiting: Waiting, denial: Denial) -> None:
         envelope, rules = waiting.proposal.envelope, sorted({outcome.rule for outcome in denial.outcomes})
         kinds = sorted({head.kind for head in envelope.commands})
         author = envelope.on_behalf or envelope.author.hex()
         _log.warning("not granted", author=author, kinds=kinds, commands=waiting.commands, rules=rules)
         self._metrics.denied_commands.inc(waiting.commands)
-        if not waiting.future.done():
-            records = (None,) * len(denial.outcomes)
-            waiting.future.set_result(SubmitResult(denial.outcomes, records, *NOWHERE, time_us=0))
 
     def _propose(self, desk: Desk, granted: Sequence[tuple[Waiting, Decision]]) -> None:
         if not granted:

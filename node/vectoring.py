@@ -18,10 +18,12 @@ from ..embedding.embedder import Embedder, EmbedderUnavailable
 from ..embedding.vectors import says_nothing
 from ..memory.commands import EmbedBody
 from ..memory.errors import VeridicalError
+from ..memory.rules import WITH_OTHERS
 from ..projection.reader import Reader
 from ..projection.served import Unembedded
 from .daemons import Daemons
 from .metrics import Metrics
+from .ports import SubmitResult
 
 TEXTS_AT_ONCE: Final = 64
 CHARACTERS_AT_ONCE: Final = 256_000
@@ -43,7 +45,7 @@ class VectoringPort:
     epoch: Callable[[], int | None]
     is_awaited: Callable[[], bool]
     note_awaited: Callable[[bool], None]
-    submit: Callable[[Sequence[EmbedBody]], Awaitable[object]]
+    submit: Callable[[Sequence[EmbedBody]], Awaitable[SubmitResult]]
 
 
 class Vectoring:
@@ -123,7 +125,7 @@ class Vectoring:
             for one, vector in zip(waiting, vectors, strict=True)
         ]
         try:
-            await self._port.submit(bodies)
+            await self._say(bodies)
         except VeridicalError as error:  # another leader, or too much to do: whoever leads then goes on
             _log.info("vectors wait", reason=str(error))
             await asyncio.sleep(FIRST_PAUSE_S)
@@ -131,6 +133,12 @@ class Vectoring:
         if self._failures:
             _log.info("the service makes vectors again", service=name)
         self._failures, self._size = 0, min(2 * self._size, TEXTS_AT_ONCE)
+
+    async def _say(self, bodies: Sequence[EmbedBody]) -> None:
+        """What came too late for its record is left out; it is asked for again, if it still waits."""
+        while bodies:
+            outcomes = (await self._port.submit(bodies)).outcomes
+            bodies = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome.rule == WITH_OTHERS]
 
     async def _failed(self, waiting: Sequence[Unembedded], error: EmbedderUnavailable) -> None:
         """Where something is wrong with what was asked, each text is asked for alone; what is refused comes last."""

@@ -2,8 +2,8 @@
 
 All vectors of a scope, with what filters look at, are kept in memory as columns (a *shelf*) and shared by the readers
 of a projection. A shelf says which entry it stands at; a reader brings it up to its own snapshot with what was written
-since. Products of int8 components add up exactly in float32 as long as a vector has at most `EXACT_WIDTH` components,
-and in float64 beyond, so that every processor ranks alike.
+since. Products of int8 components add up exactly in float32 for up to `EXACT_WIDTH` components, and the sums of wider
+vectors' parts in float64, so that every processor ranks alike.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import schema
 from .filters import Allowed
 
 EXACT_WIDTH: Final = (1 << 24) // (LARGEST * LARGEST)
-ROWS_AT_ONCE: Final = 4_096
-"""So many rows are widened to floats in one go: they stay in the processor's cache."""
+COMPONENTS_AT_ONCE: Final = 1 << 18
+"""So many components are widened to floats in one go: they stay in the processor's cache."""
 COSINE_FLOOR: Final = 0.2
 """Unrelated sentences lie at about 0.1 with a static model; below this nothing is near anything."""
 SHELVES_BYTES_LIMIT: Final = 512 << 20
@@ -114,12 +114,15 @@ class Shelf:
 
     def _products(self, question: NDArray[np.int8]) -> Floats:
         size, width = self._size, len(question)
-        products = np.empty(size, np.float64)
-        wide = np.float32 if width <= EXACT_WIDTH else np.float64
-        asked = question.astype(wide)
-        for begin in range(0, size, ROWS_AT_ONCE):
-            end = min(begin + ROWS_AT_ONCE, size)
-            products[begin:end] = self._components[begin:end].astype(wide) @ asked
+        products = np.zeros(size, np.float64)
+        asked = question.astype(np.float32)
+        rows = max(COMPONENTS_AT_ONCE // min(width, EXACT_WIDTH), 1)
+        for left in range(0, width, EXACT_WIDTH):
+            right = min(left + EXACT_WIDTH, width)
+            for begin in range(0, size, rows):
+                end = min(begin + rows, size)
+                some = self._components[begin:end, left:right].astype(np.float32)
+                products[begin:end] += some @ asked[left:right]
         return products
 
     def _mask(self, allowed: Allowed) -> NDArray[np.bool_]:

@@ -24,7 +24,7 @@ class EmbeddingServer:
     """Its vectors are those of the model that ships with the product, each time a little different.
 
     Texts in `steady` get the same one always, texts that hold a word of `refused` get 400. `status` is what it answers
-    with; while `gate` is closed, it is silent.
+    with; while `gate` is closed, it is silent, and `knocked` when it is asked.
     """
 
     def __init__(self) -> None:
@@ -32,6 +32,7 @@ class EmbeddingServer:
         self.status = 200
         self.refused: set[str] = set()
         self.steady: set[str] = set()
+        self.knocked = Event()
         self.gate = Event()
         self.gate.set()
         self._calls = 0
@@ -42,6 +43,7 @@ class EmbeddingServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.knocked.set()
                 outer.gate.wait(30)
                 status, answer = outer.answer(question["input"])
                 body = json.dumps(answer).encode()
@@ -70,10 +72,11 @@ class EmbeddingServer:
             status = 400 if wrong and self.status == 200 else self.status
             if status != 200:
                 return status, {"error": f"no: {KEY}"}
-            rows = [{"index": place, "embedding": self._vector(text)} for place, text in enumerate(texts)]
+            rows = [{"index": place, "embedding": self.vector(text)} for place, text in enumerate(texts)]
             return 200, {"data": rows}
 
-    def _vector(self, text: str) -> list[float]:
+    def vector(self, text: str) -> list[float]:
+        """What it answers to one text now."""
         (vector,) = self._model.embed([text])
         shift = 0 if text in self.steady else self._calls
         return [

@@ -15,7 +15,16 @@ from veridical.log.identifier import uuid7
 from veridical.memory import commands as c
 from veridical.memory.changes import erased_by, subjects_of
 from veridical.memory.keys import make_key, record_id
-from veridical.memory.machine import Command, Context, OperatorRights, Outcome, decide_envelope, evolve_entry, outcomes
+from veridical.memory.machine import (
+    Command,
+    Context,
+    OperatorRights,
+    Outcome,
+    decide_envelope,
+    evolve_entry,
+    is_denied,
+    outcomes,
+)
 from veridical.memory.state import MemoryState, Workspace
 from veridical.projection.projection import Projection
 from veridical.security.digests import DigestKey
@@ -56,6 +65,8 @@ class World:
         index = self.last + 1
         made = [Command(self._identifier(), kind, c.encode_body(kind, body), author, of_node) for kind, body in asked]
         items = decide_envelope(Workspace(self.memory), made, self.now_us, self._context, index)
+        if of_node and is_denied(items):
+            return outcomes(items, 1, 0)
         bodies = tuple(bytes(16) + command.content for command in made)
         heads = tuple(
             CommandHead(command.id, command.kind, body_hash(body)) for command, body in zip(made, bodies, strict=True)

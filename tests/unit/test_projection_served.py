@@ -120,7 +120,12 @@ def test_a_vector_that_comes_too_late_counts_for_nothing() -> None:
     id = world.write("one value", "portal", "is")
     late = c.EmbedBody(id, world.memory.records[id].value_digest, SERVICE.name, EAST, 1)
     world.write("another value", "portal", "is")
-    assert [outcome.code for outcome in world.say((c.EMBED, late), of_node=True)] == ["unchanged"]
+    (outcome,) = world.say((c.EMBED, late), of_node=True)
+    assert outcome.rule == rules.NOT_CURRENT
+    last, whole = world.last, late._replace(value=world.memory.records[id].value_digest)
+    both = world.say((c.EMBED, whole), (c.EMBED, late), of_node=True)
+    assert [outcome.rule for outcome in both] == [rules.WITH_OTHERS, rules.NOT_CURRENT]
+    assert world.last == last  # no history keeps it
     now = late._replace(value=world.memory.records[id].value_digest)
     for author in (ALICE, None):
         (outcome,) = world.say((c.EMBED, now), author=author)
