@@ -11,6 +11,7 @@ from . import (
     antientropy,
     audit,
     backups,
+    certificates,
     cluster,
     doctor,
     drilling,
@@ -88,6 +89,7 @@ def application() -> typer.Typer:
     verbs.add_typer(_grant(), name="grant", rich_help_panel="Trust")
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
+    verbs.add_typer(_certs(), name="certs", rich_help_panel="Trust")
     verbs.add_typer(_audit(), name="audit", rich_help_panel="Proof")
     verbs.add_typer(_backup(), name="backup", rich_help_panel="Loss")
     for verb in (backups.restore, backups.recover):
@@ -96,6 +98,13 @@ def application() -> typer.Typer:
     for verb in (doctor.doctor, reindexing.reindex, reindexing.reembed, drilling.drill):
         verbs.command(rich_help_panel="Proof")(verb)
     verbs.command(rich_help_panel="Proof", context_settings=PASSED_ON)(simulation.sim)
+    return verbs
+
+
+def _certs() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="A small authority, and certificates for nodes and clients.")
+    for verb in (certificates.init, certificates.issue, certificates.rotate, certificates.show):
+        verbs.command()(verb)
     return verbs
 
 

@@ -154,10 +154,11 @@ async def _asked(endpoints: Collection[str], timeout_s: float) -> dict[str, Answ
 async def _answer_of(endpoint: str, timeout_s: float) -> Answer | None:
     import grpc.aio
 
+    from ..client.environment import credentials
     from ..proto.channel import open_channel
     from ..proto.generated import admin_pb2, admin_pb2_grpc
 
-    async with open_channel(endpoint) as channel:
+    async with open_channel(endpoint, credentials()) as channel:
         stub: admin_pb2_grpc.AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
         status, hello = await asyncio.gather(
             stub.Status(admin_pb2.StatusRequest(), timeout=timeout_s),

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..client.environment import named_endpoints, principal
+from ..client.environment import credentials, named_endpoints, principal
 from ..memory.errors import Invalid
 from .local import cluster_in
 from .options import data_directory
@@ -65,7 +65,7 @@ async def admin(endpoint: str) -> AsyncGenerator[admin_pb2_grpc.AdminAsyncStub]:
     from ..proto.channel import open_channel
     from ..proto.generated import admin_pb2_grpc
 
-    async with open_channel(endpoint) as channel:
+    async with open_channel(endpoint, credentials()) as channel:
         try:
             yield admin_pb2_grpc.AdminStub(channel)
         except grpc.aio.AioRpcError as error:
@@ -85,5 +85,8 @@ def connected(
 
     asked = target(data, endpoint).endpoints
     signer = principal() if key is None else principal_of(key)
-    with ConnectedMemory(asked, read_consistency=read, principal=signer, timeout_s=timeout_s) as memory:
+    tls = credentials()
+    with ConnectedMemory(
+        asked, read_consistency=read, principal=signer, timeout_s=timeout_s, credentials=tls
+    ) as memory:
         yield memory

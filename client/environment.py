@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..memory.errors import Invalid
 
 if TYPE_CHECKING:
+    import grpc
+
     from ..security.principal import Principal
 
 ENDPOINTS_VARIABLE: Final = "VERIDICAL_ENDPOINTS"
 PRINCIPAL_VARIABLE: Final = "VERIDICAL_PRINCIPAL_SEED"
 READ_VARIABLE: Final = "VERIDICAL_READ_CONSISTENCY"
 TIMEOUT_VARIABLE: Final = "VERIDICAL_TIMEOUT_S"
+AUTHORITY_VARIABLE: Final = "VERIDICAL_TLS_AUTHORITY"
+CERTIFICATE_VARIABLE: Final = "VERIDICAL_TLS_CERTIFICATE"
+KEY_VARIABLE: Final = "VERIDICAL_TLS_KEY"
+OTHERS_MAY_READ: Final = 0o077
 READ_DEFAULT: Final = "session"
 
 
@@ -41,7 +48,41 @@ def connection_options() -> dict[str, Any]:
     timeout = os.environ.get(TIMEOUT_VARIABLE)
     if timeout:
         options["timeout_s"] = _seconds(timeout)
-    return options | {"principal": principal()}
+    return options | {"principal": principal(), "credentials": credentials()}
+
+
+def credentials() -> grpc.ChannelCredentials | None:
+    """TLS as the environment names its files (PEM): `VERIDICAL_TLS_AUTHORITY` alone, or with certificate and key.
+
+    None where it names none. Raises `Invalid`.
+    """
+    authority, certificate, key = (
+        os.environ.get(name, "") for name in (AUTHORITY_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE)
+    )
+    if not authority and not certificate and not key:
+        return None
+    if not authority or bool(certificate) != bool(key):
+        raise Invalid(AUTHORITY_VARIABLE, f"set it, and {CERTIFICATE_VARIABLE} and {KEY_VARIABLE} both or none of them")
+    return tls_credentials(authority, certificate or None, key or None)
+
+
+def tls_credentials(
+    authority: str | Path, certificate: str | Path | None = None, key: str | Path | None = None
+) -> grpc.ChannelCredentials:  # fmt: skip
+    """gRPC credentials from PEM files: whom to trust, and who one is. Raises `Invalid`."""
+    import grpc
+
+    parts = [None if path is None else _pem(Path(path)) for path in (authority, key, certificate)]
+    if key is not None and Path(key).stat().st_mode & OTHERS_MAY_READ:
+        raise Invalid("key", f"{key}: others may read it; run: chmod 600 {key}")
+    return grpc.ssl_channel_credentials(*parts)
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid("tls", f"{path}: {error.strerror}") from error
 
 
 def _seconds(text: str) -> float:

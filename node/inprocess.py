@@ -109,7 +109,7 @@ class InProcessTransport:
         self._member = node.node_id
         self._network.attach(self._endpoint, node)
 
-    def addresses(self, endpoints: Mapping[str, str]) -> None:
+    def addresses(self, endpoints: Mapping[str, str], names: Mapping[str, str]) -> None:
         """See `Transport`."""
         self._endpoints = dict(endpoints)
 

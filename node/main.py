@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import structlog
 
 from .config import Config, ConfigError, load
@@ -27,7 +28,7 @@ from .runtime import Node
 from .server import Server
 from .settings import Settings
 from .system import SystemClock, SystemEntropy
-from .tls import channel_credentials, server_credentials
+from .tls import Certificates
 from .transport import GrpcTransport, Identity
 
 COLLECTOR_THRESHOLDS: Final = (50_000, 20, 100)
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         flags["peers"] = _peers(flags.pop("peer"))
         config = load(path, flags)
-        server_credentials(config.tls)
+        if config.tls is not None:
+            Certificates(config.tls, SystemClock().wall_us)
     except ConfigError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this is what `--check` is for
         return NOT_STARTED
@@ -103,16 +105,26 @@ class Process:
         self._ended = asyncio.Event()
         self._reason = ""
         entropy = SystemEntropy()
-        self._transport = GrpcTransport(channel_credentials(config.tls), entropy.random())
+        self._certificates = None if config.tls is None else Certificates(config.tls, SystemClock().wall_us)
+        self._transport = GrpcTransport(self._channel_credentials, entropy.random())
         source = config.lease.opened()
         told = config.model_dump(include=set(Settings.model_fields)) | {"external_lease": source is not None}
         settings = Settings.model_validate(told)
         self._node = Node(settings, self._transport, SystemClock(), entropy, self._on_fatal, source)
+        if self._certificates is not None:
+            self._node.metrics.watch_certificate(self._certificates)
         self._transport.attach(Identity(config.cluster, self._node.node_id))
         self._server = Server(
-            self._node, config.cluster, config.bind, self._transport.heard, server_credentials(config.tls)
+            self._node,
+            config.cluster,
+            config.bind,
+            self._transport.heard,
+            None if self._certificates is None else self._certificates.server(),
         )
         self._probes = Probes(self._node, self._node.metrics.exposition)
+
+    def _channel_credentials(self) -> grpc.ChannelCredentials | None:
+        return None if self._certificates is None else self._certificates.channel()
 
     async def run(self) -> int:
         """Serve until told to end."""

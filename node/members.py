@@ -29,7 +29,8 @@ class Members:
         if configuration is None or configuration is self.configuration:
             return False
         self.configuration = configuration
-        self._transport.addresses({id: self.endpoint(id) for id in self.others})
+        others = self.others
+        self._transport.addresses({id: self.endpoint(id) for id in others}, {id: self.name(id) for id in others})
         return True
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -12,6 +13,20 @@ from .ports import NodeStatus
 
 SECOND_US = 1_000_000
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Certificate(Protocol):
+    """What is told of a certificate (`tls.Certificates`)."""
+
+    @property
+    def expiry_s(self) -> float:
+        """How many seconds remain."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why newer files are not used."""
+        ...
 
 
 class Metrics:
@@ -61,6 +76,17 @@ class Metrics:
         )
         lease_store.set_function(lambda: float(lease_store_is_up()))
         self.registry.register(_StatusCollector(status, wal_bytes))
+
+    def watch_certificate(self, certificate: Certificate) -> None:
+        """Tell how long this node's certificate lasts, and whether newer files lie there that cannot be used."""
+        expiry = Gauge(
+            "veridical_cert_expiry_seconds", "What remains of this node's certificate.", registry=self.registry
+        )
+        expiry.set_function(lambda: certificate.expiry_s)
+        refused = Gauge(
+            "veridical_cert_refused", "1 while newer TLS files lie there that cannot be used.", registry=self.registry
+        )
+        refused.set_function(lambda: float(bool(certificate.problem)))
 
     def exposition(self) -> bytes:
         """The text of `/metrics`."""

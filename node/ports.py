@@ -243,7 +243,7 @@ class Transport(Protocol):
     request surely did not arrive, `OutcomeUnknown` when a write may have.
     """
 
-    def addresses(self, endpoints: Mapping[str, str]) -> None:
+    def addresses(self, endpoints: Mapping[str, str], names: Mapping[str, str]) -> None:
         """From now on these are the members' endpoints by id (without this node itself)."""
         ...
 

@@ -513,6 +513,17 @@ class Node:
 
     # --- peers ---
 
+    def knows(self, id: str, name: str) -> bool:
+        """Whether the node that is certified as `name` may speak as that id: a member's name is bound to its id.
+
+        While this node knows no configuration yet, those may that it was started with.
+        """
+        members = self._members
+        if members.configuration is None:
+            return name in self._settings.peers
+        member = members.member(id)
+        return member is not None and member.name == name
+
     def receive(self, sender: str, message: Message) -> None:
         """A message came from member `sender` (an id)."""
         if self._situation.engine is not None:

@@ -50,6 +50,7 @@ from .ports import (
     Verb,
     Wait,
 )  # fmt: skip
+from .tls import certified_node
 
 SUBMISSIONS_PER_STREAM_LIMIT: Final = 1024
 BUNDLE_BYTES_LIMIT: Final = 1 << 20
@@ -95,6 +96,10 @@ class Served(Protocol):
 
     async def change_members(self, change: Change, caller: Caller, timeout_us: int) -> Configuration:
         """See `Node.change_members`."""
+        ...
+
+    def knows(self, id: str, name: str) -> bool:
+        """See `Node.knows`."""
         ...
 
     def receive(self, sender: str, message: Message) -> None:
@@ -439,6 +444,11 @@ class ReplicationService(replication_pb2_grpc.ReplicationServicer):
         if greeting.receiver != self._node.node_id:
             reason = f"this is node {self._node.node_id}, not {greeting.receiver}"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+        name = certified_node(context.auth_context())
+        if name is not None and not self._node.knows(greeting.node, name):
+            reason = f"the certificate is of {name or 'no node'}, which is not member {greeting.node} of this cluster"
+            _log.warning("a peer is refused", peer=greeting.node, reason=reason)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
         return greeting.node
 
 

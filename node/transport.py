@@ -53,6 +53,9 @@ BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_LAST_S: Final = 1.0
 SECOND_US: Final = 1_000_000
 
+Credentials = Callable[[], grpc.ChannelCredentials | None]
+"""What to dial with at the moment; None: without TLS."""
+
 Answer = TypeVar("Answer")
 ParcelStream = grpc.aio.StreamStreamCall[replication_pb2.Parcel, replication_pb2.Parcel]
 
@@ -128,10 +131,12 @@ class Peer:
         me: Identity,
         member: str,
         endpoint: str,
-        credentials: grpc.ChannelCredentials | None,
+        name: str,
+        credentials: Credentials,
         jitter: random.Random,
     ) -> None:
         self.endpoint = endpoint
+        self._name = name
         self._me = me
         self._member = member
         self._credentials = credentials
@@ -140,7 +145,7 @@ class Peer:
         self._hurry = asyncio.Event()
         self._patience: asyncio.Timeout | None = None
         self._submissions: SubmissionStream | None = None
-        self.channel = open_channel(endpoint, credentials)
+        self.channel = open_channel(endpoint, credentials(), name)
         self._closing: set[asyncio.Task[None]] = set()
         self._task = asyncio.get_running_loop().create_task(self._stay_connected())
 
@@ -193,7 +198,7 @@ class Peer:
         if self.channel.get_state() in (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE):
             return
         channel, submissions = self.channel, self._submissions
-        self.channel, self._submissions = open_channel(self.endpoint, self._credentials), None
+        self.channel, self._submissions = open_channel(self.endpoint, self._credentials(), self._name), None
         task = asyncio.get_running_loop().create_task(_closed(channel, submissions))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -246,10 +251,11 @@ class Peer:
 class GrpcTransport:
     """`Transport` over gRPC. Belongs to one loop; `attach` tells it who it speaks for before anything is sent."""
 
-    def __init__(self, credentials: grpc.ChannelCredentials | None, jitter: random.Random) -> None:
+    def __init__(self, credentials: Credentials, jitter: random.Random) -> None:
         self._credentials = credentials
         self._jitter = jitter
         self._me: Identity | None = None
+        self._names: Mapping[str, str] = {}
         self._peers: dict[str, Peer] = {}
         self._endpoints: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -258,8 +264,9 @@ class GrpcTransport:
         """Speak in this name."""
         self._me = me
 
-    def addresses(self, endpoints: Mapping[str, str]) -> None:
+    def addresses(self, endpoints: Mapping[str, str], names: Mapping[str, str]) -> None:
         """See `Transport`. A member whose endpoint changed is dialed anew, one that is gone is let go of."""
+        self._names = names
         known = {member: endpoint for member, endpoint in endpoints.items() if endpoint}
         for member, endpoint in self._endpoints.items():
             if known.get(member) != endpoint:
@@ -306,7 +313,7 @@ class GrpcTransport:
 
     async def hello(self, endpoint: str, timeout_us: int) -> HelloReply:
         """See `Transport`."""
-        channel = open_channel(endpoint, self._credentials)
+        channel = open_channel(endpoint, self._credentials())
         try:
             admin: admin_pb2_grpc.AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
             call = admin.Hello
@@ -331,7 +338,7 @@ class GrpcTransport:
 
     async def refetch(self, endpoint: str, request: RefetchRequest, timeout_us: int) -> tuple[list[Entry], list[Seal]]:
         """See `Transport`."""
-        channel = open_channel(endpoint, self._credentials)
+        channel = open_channel(endpoint, self._credentials())
         try:
             plane = _plane(channel)
             raw = repairs.refetch_request_to_wire(request)
@@ -362,7 +369,9 @@ class GrpcTransport:
     def _open(self, member: str, endpoint: str) -> Peer:
         if self._me is None:
             raise RuntimeError("a transport sends nothing before it is attached")
-        peer = self._peers[member] = Peer(self._me, member, endpoint, self._credentials, self._jitter)
+        peer = self._peers[member] = Peer(
+            self._me, member, endpoint, self._names.get(member, ""), self._credentials, self._jitter
+        )
         return peer
 
     def _let_go(self, member: str) -> None:

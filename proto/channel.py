@@ -48,8 +48,14 @@ SERVER_OPTIONS: Final = (
 )
 
 
-def open_channel(endpoint: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
-    """A channel to `endpoint` (host:port) that belongs to the running loop; nothing is dialed before its first call."""
+def open_channel(
+    endpoint: str, credentials: grpc.ChannelCredentials | None = None, name: str = ""
+) -> grpc.aio.Channel:  # fmt: skip
+    """A channel to `endpoint` (host:port) that belongs to the running loop; nothing is dialed before its first call.
+
+    With TLS, whoever answers must have a certificate for `name`, or else for the host of the endpoint.
+    """
     if credentials is None:
         return grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
-    return grpc.aio.secure_channel(endpoint, credentials, options=CHANNEL_OPTIONS)
+    expected = (("grpc.ssl_target_name_override", name),) if name else ()
+    return grpc.aio.secure_channel(endpoint, credentials, options=(*CHANNEL_OPTIONS, *expected))

@@ -61,9 +61,9 @@ def test_a_member_that_dials_in_is_dialed_at_once():
 
     async def trial() -> float:
         endpoint = f"127.0.0.1:{free_ports(1)[0]}"
-        transport = GrpcTransport(None, random.Random(1))
+        transport = GrpcTransport(lambda: None, random.Random(1))
         transport.attach(Identity("test", "a"))
-        transport.addresses({"b": endpoint})
+        transport.addresses({"b": endpoint}, {})
         await asyncio.sleep(ABSENCE_S)
         listener = Listener()
         server = await served(listener, endpoint)
