@@ -155,7 +155,7 @@ def chain_fault(entries: Sequence[Entry], prev_index: int, prev_hash: bytes, pre
             return f"entry {entry.index} breaks the chain"
         if entry.time_us < prev_time_us:
             return f"entry {entry.index} is earlier than the one before"
-        if None in entry.bodies and entry.erased_by <= entry.index:
+        if None in entry.bodies and entry.erased_by < entry.index:
             return f"entry {entry.index} lacks a body and names no entry that erased it"
         prev_index, prev_hash, prev_time_us = entry.index, entry.hash, entry.time_us
     return ""

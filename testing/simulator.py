@@ -103,6 +103,7 @@ class Simulation:
         if self._profile.drill:
             Drill(self.cluster, self.world, self.clients).run()
         self._converge()
+        self._check_honesty()
         self._check_registers()
 
     def _begin(self) -> None:
@@ -193,6 +194,12 @@ class Simulation:
         return f"{self.cluster.checks.history.length} committed; {', '.join(positions)}"
 
     # --- the whole history ---
+
+    def _check_honesty(self) -> None:
+        """Where nobody forges anything, no member's entries are ever refused as unsound."""
+        refused = [rule for rule in ("chain-check", "seal-check") if self.rules.counts[rule]]
+        if refused and not self.faults_seen.counts["messages forged"]:
+            raise Violation("honest entries are taken", f"{' and '.join(refused)} fired, and nothing was forged")
 
     def _check_registers(self) -> None:
         happened = frozenset(self.cluster.checks.history.executions)
