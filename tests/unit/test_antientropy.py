@@ -8,7 +8,7 @@ from dataclasses import replace
 from log_world import Scribe
 from projection_world import ALICE, World
 
-from veridical.antientropy.digests import LANDMARK_ENTRIES, LANDMARKS_KEPT, Snapshots, Verdicts, differing
+from veridical.antientropy.digests import LANDMARK_ENTRIES, LANDMARKS_KEPT, Snapshot, Snapshots, Verdicts, differing
 from veridical.antientropy.digests import landmark_after as landmark
 from veridical.antientropy.erasures import Erasures
 from veridical.antientropy.gaps import Gap, beyond_entries, gaps_of, misfit
@@ -46,7 +46,7 @@ def test_members_under_load_meet_at_landmarks() -> None:
     found = other.at(one.indexes)
     assert (found.applied, found.digests[0]) == (2 * LANDMARK_ENTRIES, (2 * LANDMARK_ENTRIES).to_bytes(32, "big"))
     assert one.at((found.applied,)) == found
-    assert other.at((10,)) == (2 * LANDMARK_ENTRIES + 300, ()), "what lies between is not kept"
+    assert other.at((10,)) == Snapshot(2 * LANDMARK_ENTRIES + 300, ()), "what lies between is not kept"
 
 
 def test_a_fold_stops_at_every_landmark() -> None:
