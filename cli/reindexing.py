@@ -168,10 +168,8 @@ def _embedder(name: str, file: Path) -> Embedder | None:
 
 
 def _committed(store: LogStore) -> int:
-    """How much is committed for sure. With one voting member, whatever is in its log is."""
-    restored = store.restored(0)
-    alone = bool(restored.configurations) and len(restored.configurations[-1].voters) == 1
-    return store.last.index if alone else min(store.commit_index, store.last.index)
+    identity = store.identity
+    return store.restored(0).committed_on("" if identity is None else identity.node)
 
 
 def _state(projection: Projection) -> tuple[str, int]:

@@ -63,6 +63,16 @@ class RestoredLog:
     configurations: tuple[Configuration, ...]
     keys: dict[str, bytes]
 
+    def committed_on(self, node: str) -> int:
+        """How much of this node's log is committed for sure: more than it was told of where it is the only voter.
+
+        Whatever such a node holds is held by all that count, and nobody else can be elected and cut it; as long as the
+        configuration that says so is committed itself.
+        """
+        newest = self.configurations[-1] if self.configurations else None
+        is_alone = newest is not None and newest.voters == frozenset({node}) and newest.index <= self.commit_index
+        return self.last.index if is_alone else min(self.commit_index, self.last.index)
+
 
 class Reader:
     """Queries over one connection on which a transaction is open. `file` names the database in errors."""

@@ -121,7 +121,7 @@ def _projection(
             projection = Projection.rebuild(directory.projection_path, store, 0, embedder=made)
     if projection.applied.index > log.last.index:  # an earlier copy of the log has bodies that were erased since
         projection.reopen_erasures()
-    committed = min(log.commit_index, log.last.index)
+    committed = log.committed_on(directory.identity.node_id)
     if projection.applied.index < committed:
         projection.catch_up(store, committed, lambda index: says(f"folding the log: {index} of {committed}"))
     return projection

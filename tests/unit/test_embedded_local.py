@@ -306,3 +306,14 @@ def test_bad_input_is_refused_and_loses_nothing(memory: LocalMemory) -> None:
     with pytest.raises((Invalid, Refused, OutcomeUnknown, ValueError)):
         memory.write(fact("x" * 20_001))
     assert list(memory.all()) == []
+
+
+def test_the_last_write_is_there_as_soon_as_it_is_opened_again(tmp_path: Path) -> None:
+    """Also where the projection is folded anew, and the log has not been told yet that it is committed."""
+    path = tmp_path / "brain.db"
+    for number in range(5):
+        with LocalMemory(path) as memory:
+            memory.write(MemoryRecord(text=f"fact {number}"))
+        (tmp_path / "brain.db.projection").unlink()
+        with LocalMemory(path) as memory:
+            assert len(list(memory.all())) == number + 1

@@ -6,6 +6,7 @@ import random
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 from log_world import CONFIGURATION, IDENTITY, MEMBERS, NODE_KEYS, Scribe, altered, short_history, stored
 
 from veridical.log import store as store_module
-from veridical.log.configuration import founding
+from veridical.log.configuration import Member, founding
 from veridical.log.entry import ORIGIN, Anchor, Position
 from veridical.log.errors import EraseIncomplete, LogError, LogForeign, LogInUse, LogOrder
-from veridical.log.store import Erasure, HardState, Identity, LogStore, Write
+from veridical.log.store import Erasure, HardState, Identity, LogStore, RestoredLog, Write
 
 PLENTY = 1 << 30
 
@@ -612,3 +613,20 @@ def test_whatever_is_written_cut_and_reopened_equals_a_list(batches: list[list[s
     assert list(restored.tail) == scribe.entries[restored.anchor.index :]
     assert log.check() == []
     log.close()
+
+
+def test_what_is_committed_for_sure() -> None:
+    """All that the only voter holds, by a configuration that is committed itself; else what the log was told."""
+
+    def committed(voters: tuple[str, ...], commit_index: int, changed_at: int, node: str = "a") -> int:
+        members = [Member(id, id, bytes([place]) * 32, f"{id}:1") for place, id in enumerate(voters)]
+        configuration = replace(founding(members), index=changed_at)
+        log = RestoredLog(HardState(), commit_index, Position(1, 9), Anchor(), (), (), (configuration,), {})
+        return log.committed_on(node)
+
+    assert committed(("a",), 5, changed_at=1) == 9
+    assert committed(("a",), 5, changed_at=6) == 5
+    assert committed(("a",), 5, changed_at=1, node="b") == 5
+    assert committed(("a", "b", "c"), 5, changed_at=1) == 5
+    nothing = RestoredLog(HardState(), 5, Position(1, 9), Anchor(), (), (), (), {})
+    assert nothing.committed_on("a") == 5
