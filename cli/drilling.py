@@ -19,10 +19,9 @@ from .options import JsonOption
 if TYPE_CHECKING:
     from ..drills.exercises import Exercise
     from ..drills.run import Result
-    from ..drills.site import Site
+    from ..drills.site import Means, Site
 
 ALL: Final = "all"
-DISK: Final = "disk-full"
 NODES: Final = 3
 DAMAGE_DONE: Final = 1
 
@@ -32,7 +31,7 @@ def drill(
         list[str],
         typer.Argument(
             metavar="EXERCISE...",
-            help="kill, pause, partition, disk-full, bitrot, wipe, rolling-restart, or all.",
+            help="kill, pause, partition, disk-full, bitrot, wipe, rolling-restart, clock, or all.",
             show_default=False,
         ),
     ],
@@ -59,10 +58,10 @@ def drill(
     from ..drills.run import FAILED
     from ..node.system import SystemClock
 
-    chosen = _chosen(exercises)
+    wanted = chosen(exercises)
     began = datetime.fromtimestamp(SystemClock().wall_us() / 1e6, UTC)
     says = _quiet if as_json else screen.complain
-    results = asyncio.run(_held(chosen, data, nodes, f"drill {began:%Y%m%dT%H%M%S}", says))
+    results = asyncio.run(_held(wanted, data, nodes, f"drill {began:%Y%m%dT%H%M%S}", says))
     cluster = str(data) if data else f"a cluster of {nodes} nodes, made for it"
     page = as_markdown(results, cluster, f"{began:%Y-%m-%d %H:%M} UTC")
     if out is not None:
@@ -75,7 +74,8 @@ def drill(
         raise typer.Exit(DAMAGE_DONE)
 
 
-def _chosen(names: Sequence[str]) -> list[Exercise]:
+def chosen(names: Sequence[str]) -> list[Exercise]:
+    """The exercises of these names, each once. Raises `Invalid` for a name that is none."""
     from ..drills.exercises import EXERCISES
     from ..memory.errors import Invalid
 
@@ -89,15 +89,17 @@ def _chosen(names: Sequence[str]) -> list[Exercise]:
 async def _held(
     exercises: Sequence[Exercise], data: Path | None, nodes: int, mark: str, says: Callable[[str], None]
 ) -> list[Result]:
-    """All of them; those that need disks of their own on a cluster of their own. SIGTERM ends it as Ctrl-C does."""
+    """All of them, on a cluster for each of the means that they take. SIGTERM ends it as Ctrl-C does."""
+    from ..drills.site import Means
+
     results: list[Result] = []
     drilling = asyncio.current_task()
     assert drilling is not None, "a coroutine without a task"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, drilling.cancel)
-    for apart in (False, True):
-        some = [exercise for exercise in exercises if (exercise.name == DISK) is apart]
+    for means in Means:
+        some = [exercise for exercise in exercises if exercise.takes is means]
         if some:
-            results += await _held_at(some, data, nodes, apart, mark, says)
+            results += await _held_at(some, data, nodes, means, mark, says)
     return results
 
 
@@ -105,7 +107,7 @@ async def _held_at(
     exercises: Sequence[Exercise],
     data: Path | None,
     nodes: int,
-    small_disks: bool,
+    means: Means,
     mark: str,
     says: Callable[[str], None],
 ) -> list[Result]:
@@ -114,7 +116,7 @@ async def _held_at(
 
     results: list[Result] = []
     try:
-        async with _site(data, nodes, small_disks) as site:
+        async with _site(data, nodes, means) as site:
             for exercise in exercises:
                 says(f"{exercise.name}: {exercise.about}")
                 results.append(await held(exercise, site, mark, lambda what: says(f"  {what}")))
@@ -124,7 +126,7 @@ async def _held_at(
 
 
 @asynccontextmanager
-async def _site(data: Path | None, nodes: int, small_disks: bool) -> AsyncGenerator[Site]:
+async def _site(data: Path | None, nodes: int, means: Means) -> AsyncGenerator[Site]:
     from .local import cluster_in
     from .options import data_directory
     from .site import LocalSite, own_site
@@ -133,7 +135,7 @@ async def _site(data: Path | None, nodes: int, small_disks: bool) -> AsyncGenera
         yield LocalSite(cluster_in(data_directory(data)))
         return
     with tempfile.TemporaryDirectory(prefix="veridical-drill-") as folder:
-        async with own_site(Path(folder), nodes, small_disks) as site:
+        async with own_site(Path(folder), nodes, means) as site:
             yield site
 
 

@@ -37,6 +37,7 @@ DAMAGED: Final = "damaged"
 """How the condition of a node begins whose log does not hold what was written."""
 
 MODULE: Final = "veridical.cli.main"
+STEPPED_MODULE: Final = "veridical.cli.stepped"
 
 
 def new_cluster(data: Path, name: str, count: int, base_port: int) -> LocalCluster:
@@ -137,9 +138,13 @@ class Started:
         return self.process.poll() is not None
 
 
-def start(node: LocalNode) -> Started:
-    """Start the node in a session of its own, its output appended to `node.log`; it outlives this process."""
-    command = [sys.executable, "-P", "-m", MODULE, "node", "--config", str(node.directory / CONFIGURATION)]
+def start(node: LocalNode, clock: Path | None = None) -> Started:
+    """Start the node in a session of its own, its output appended to `node.log`; it outlives this process.
+
+    With `clock` its wall clock is off by what that file says (`stepped`).
+    """
+    module = [MODULE] if clock is None else [STEPPED_MODULE, str(clock)]
+    command = [sys.executable, "-P", "-m", *module, "node", "--config", str(node.directory / CONFIGURATION)]
     with node.output.open("ab") as output:
         process = subprocess.Popen(
             [*command, "--data", node.data],

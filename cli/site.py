@@ -13,14 +13,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from ..client import AsyncReplicatedMemory
 from ..drills.proxies import Links
-from ..drills.site import Failed, Unsuited
+from ..drills.site import Failed, Means, Unsuited
 from ..log.store import LogStore
 from ..memory.errors import Unavailable
 from ..node.system import SystemClock
 from .comparing import Comparison, compared
 from .local import LocalCluster, LocalNode
-from .processes import CONFIGURATION, configuration, free_ports, last_words, new_cluster, start, stop
+from .processes import CONFIGURATION, SECOND_US, configuration, free_ports, last_words, new_cluster, start, stop
+from .stepped import write_offset
 from .survey import Health, Survey, surveyed
 
 HEALTHY_TIMEOUT_S: Final = 60.0
@@ -31,6 +33,10 @@ ROT_BYTES: Final = 24
 SMALL_DISK: Final = "192m"
 """A node keeps 64 MiB of its disk in reserve; this leaves it room for the load of an exercise."""
 
+CLOCK_SUFFIX: Final = ".clock"
+"""Of the file beside a node's directory that says how far its clock is off."""
+
+CLOCK_TOLERANCE_S: Final = 10.0
 FILLER: Final = "filler"
 FILLER_BYTES: Final = 1 << 20
 KEPT: Final = (CONFIGURATION, "node.log")
@@ -38,12 +44,15 @@ KEPT: Final = (CONFIGURATION, "node.log")
 
 
 class LocalSite:
-    """A `Site` on processes of this machine. Without `links` nodes cannot be parted, without `own_disks` not filled."""
+    """A `Site` on processes of this machine.
 
-    def __init__(self, cluster: LocalCluster, links: Links | None = None, own_disks: bool = False) -> None:
+    Without `links` nodes cannot be parted; disks are filled and clocks stepped where `means` says that they can be.
+    """
+
+    def __init__(self, cluster: LocalCluster, links: Links | None = None, means: Means = Means.NOTHING) -> None:
         self._cluster = cluster
         self._links = links
-        self._own_disks = own_disks
+        self._means = means
         self._nodes = {node.name: node for node in cluster.nodes}
 
     @property
@@ -63,6 +72,12 @@ class LocalSite:
         survey = await self._survey(lambda survey: survey.leader is not None, LEADER_TIMEOUT_S, "nobody leads")
         assert survey.leader is not None, "a survey with a leader"
         return survey.leader.name
+
+    async def epoch(self) -> int:
+        """See `Site`."""
+        survey = await self._survey(lambda survey: survey.leader is not None, LEADER_TIMEOUT_S, "nobody leads")
+        assert survey.leader is not None, "a survey with a leader"
+        return survey.leader.epoch or 0
 
     async def healthy(self) -> None:
         """See `Site`."""
@@ -113,7 +128,7 @@ class LocalSite:
 
     async def start(self, name: str) -> None:
         """See `Site`."""
-        await asyncio.to_thread(start, self._nodes[name])
+        await asyncio.to_thread(_start, self._nodes[name], self._means)
 
     async def pause(self, name: str) -> None:
         """See `Site`."""
@@ -149,13 +164,28 @@ class LocalSite:
 
     async def fill(self, name: str) -> None:
         """See `Site`."""
-        if not self._own_disks:
+        if self._means is not Means.SMALL_DISKS:
             raise Unsuited("a disk can only be filled where each node has one of its own, which takes root on Linux")
         await asyncio.to_thread(_filled, self._nodes[name].directory / FILLER)
 
     async def empty(self, name: str) -> None:
         """See `Site`."""
         (self._nodes[name].directory / FILLER).unlink(missing_ok=True)
+
+    async def step_clock(self, name: str, seconds: int) -> None:
+        """See `Site`."""
+        if self._means is not Means.CLOCKS:
+            raise Unsuited(
+                "the nodes of this cluster read this machine's clock; a drill can step those of its own nodes"
+            )
+        node = self._nodes[name]
+        await asyncio.to_thread(write_offset, _clock(node), seconds)
+        async with AsyncReplicatedMemory([node.endpoint], read_consistency="local") as memory:
+            answered = await memory.recall("what time is it?", k=1)
+        off_s = answered.now.timestamp() - SystemClock().wall_us() / SECOND_US
+        # What it answers at never lies before its last entry: a clock that was set back cannot be seen there.
+        if answered.member != node.known_id() or off_s < seconds - CLOCK_TOLERANCE_S:
+            raise Failed(f"the clock of {name} could not be set: {answered.member} answers at {answered.now}")
 
     # --- links --------------------------------------------------------------------------------------------------------
 
@@ -172,7 +202,7 @@ class LocalSite:
 
 
 @asynccontextmanager
-async def own_site(folder: Path, count: int, small_disks: bool) -> AsyncGenerator[LocalSite]:
+async def own_site(folder: Path, count: int, means: Means) -> AsyncGenerator[LocalSite]:
     """A cluster made for a drill in `folder`, whose links can be cut; it is gone afterwards, and so is what it mounted.
 
     Raises `Unsuited` for small disks where they cannot be had.
@@ -182,13 +212,13 @@ async def own_site(folder: Path, count: int, small_disks: bool) -> AsyncGenerato
     mounted: list[Path] = []
     await links.listen()
     try:
-        if small_disks:
+        if means is Means.SMALL_DISKS:
             for node in cluster.nodes:
                 _mount(node, mounted)
         _tell(cluster, links)
         for node in cluster.nodes:
-            await asyncio.to_thread(start, node)
-        yield LocalSite(cluster, links, own_disks=small_disks)
+            await asyncio.to_thread(_start, node, means)
+        yield LocalSite(cluster, links, means)
     finally:
         links.mend()
         await asyncio.to_thread(_end, cluster)
@@ -206,6 +236,18 @@ def _tell(cluster: LocalCluster, links: Links) -> None:
     """Write each node's configuration, by which it reaches every other one over a link of its own."""
     for node in cluster.nodes:
         (node.directory / CONFIGURATION).write_text(configuration(cluster, node, links.reached_from(node.name)))
+
+
+def _start(node: LocalNode, means: Means) -> None:
+    if means is not Means.CLOCKS:
+        start(node)
+        return
+    write_offset(_clock(node), 0)
+    start(node, _clock(node))
+
+
+def _clock(node: LocalNode) -> Path:
+    return node.directory.with_suffix(CLOCK_SUFFIX)
 
 
 def _end(cluster: LocalCluster) -> None:

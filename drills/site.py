@@ -6,6 +6,7 @@ A site that has no means for something says why (`Unsuited`), so that a report n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Protocol
 
 
@@ -15,6 +16,14 @@ class Unsuited(Exception):
 
 class Failed(Exception):
     """The cluster did not do what it owes: the message says what."""
+
+
+class Means(Enum):
+    """What an exercise takes of a cluster that is made for it, besides processes and links."""
+
+    NOTHING = "nothing"
+    SMALL_DISKS = "small disks"
+    CLOCKS = "clocks that can be stepped"
 
 
 class Site(Protocol):
@@ -32,6 +41,10 @@ class Site(Protocol):
 
     async def leader(self) -> str:
         """The name of the node that leads, once there is one. Raises `Failed` when there is none in time."""
+        ...
+
+    async def epoch(self) -> int:
+        """The epoch in which somebody leads, once there is one. Raises `Failed` when there is none in time."""
         ...
 
     async def healthy(self) -> None:
@@ -84,4 +97,8 @@ class Site(Protocol):
 
     async def empty(self, name: str) -> None:
         """Make room on it again."""
+        ...
+
+    async def step_clock(self, name: str, seconds: int) -> None:
+        """Set the wall clock of a node that runs to so far from the machine's; 0 sets it right."""
         ...

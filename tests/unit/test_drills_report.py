@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from veridical.cli import drilling
+from veridical.cli.main import application
+from veridical.cli.stepped import stepped, write_offset
 from veridical.drills.exercises import EXERCISES
 from veridical.drills.load import Account
 from veridical.drills.proxies import Links
 from veridical.drills.report import as_fields, as_markdown
 from veridical.drills.run import FAILED, HELD, NOT_HELD, Moment, Result, objection
+from veridical.drills.site import Means
 
+ROOT = Path(__file__).parents[2]
 KILL = EXERCISES["kill"]
 
 
@@ -91,3 +100,39 @@ def test_a_link_carries_what_is_sent_and_holds_it_while_it_is_cut() -> None:
         target.close()
 
     asyncio.run(scenario())
+
+
+# --- what the verb says of itself -------------------------------------------------------------------------------------
+
+
+def test_the_verb_names_every_exercise_and_all_means_all() -> None:
+    """In its help and in the page of the verbs; and `all` leaves none out."""
+    assert [exercise.name for exercise in drilling.chosen([drilling.ALL])] == list(EXERCISES)
+    helped = CliRunner().invoke(application(), ["drill", "--help"], env={"COLUMNS": "400"}).stdout
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    for name in EXERCISES:
+        assert name in helped
+        assert f"`{name}`" in page
+
+
+def test_each_cluster_of_a_drill_has_the_means_that_its_exercises_take() -> None:
+    """A full disk takes small ones, a stepped clock one that can be stepped; nothing else takes anything."""
+    takes = {name: exercise.takes for name, exercise in EXERCISES.items() if exercise.takes is not Means.NOTHING}
+    assert takes == {"disk-full": Means.SMALL_DISKS, "clock": Means.CLOCKS}
+
+
+# --- a clock that is stepped ------------------------------------------------------------------------------------------
+
+
+def test_a_stepped_clock_follows_its_file(tmp_path: Path) -> None:
+    """While it runs, forth and back, and only by what the file says."""
+    file = tmp_path / "n1.clock"
+    write_offset(file, 0)
+    wall_us = stepped(file, lambda: 5_000_000_000)
+    assert wall_us() == 5_000_000_000
+    write_offset(file, 3600)
+    assert wall_us() == 5_000_000_000 + 3600 * 1_000_000
+    write_offset(file, -3600)
+    assert wall_us() == 5_000_000_000 - 3600 * 1_000_000
+    with pytest.raises(FileNotFoundError):
+        stepped(tmp_path / "n2.clock", lambda: 0)
