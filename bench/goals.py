@@ -63,6 +63,20 @@ def goals(scale: Scale) -> dict[str, tuple[Bound, ...]]:
         names.REPLAY: (at_least(20_000),),
         names.IDLE_CORE: (at_most(2),),
         names.IDLE_MEMORY: (at_most(120),),
+    } | _in_scopes(scale)
+
+
+def _in_scopes(scale: Scale) -> dict[str, tuple[Bound, ...]]:
+    bounds = {
+        f"{names.RECALL}, {P50}": (at_most(15),),
+        f"{names.LATTICE_RECALL}, {P50}": (at_most(15),),
+        names.over(names.singles(1)): (at_least(0.8),),
+        names.over(names.bulk(scale)): (at_least(0.8),),
+    }
+    return {
+        names.in_scopes(scale, embedder, work): bound
+        for embedder in ("lexical", "local")
+        for work, bound in bounds.items()
     }
 
 

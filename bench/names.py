@@ -11,6 +11,7 @@ HANDOVER_WORST = "SIGTERM, longest gap, ms"
 REPLAY = "replay of the log, facts/s"
 IDLE_CORE = "idle, % of a core a node"
 IDLE_MEMORY = "idle, resident MB a node"
+RECALL, RECALL_IN_ONE, LATTICE_RECALL = "recall", "recall in one", "lattice_recall"
 QUERIES, P50, P99 = "q/s", "p50 ms", "p99 ms"
 
 
@@ -63,6 +64,21 @@ def at_size(scale: Scale, work: str) -> str:
 def over_empty(scale: Scale, work: str) -> str:
     """That rate over the one on an empty store."""
     return f"rate at {size(scale.many_facts)} over rate on empty, {work}"
+
+
+def in_scopes(scale: Scale, embedder: str, work: str) -> str:
+    """In a local memory whose facts are spread over fifty scopes."""
+    return f"{size(scale.many_facts)} in 50 scopes, {embedder}: {work}"
+
+
+def over(work: str) -> str:
+    """A rate of writing on a full store over the one on an empty store."""
+    return f"{work}, over empty"
+
+
+def found(depth: int, embedder: str) -> str:
+    """Share of what answers a question among the first so many hits."""
+    return f"invented conversations, {embedder}: R@{depth}"
 
 
 def idle_full(scale: Scale, figure: str) -> str:

@@ -19,7 +19,7 @@ from figures import Figures, say, this_machine
 from rig import Rig
 from scale import FULL, QUICK
 from table import full_table
-from works import failover, growth, idle, large, recall, replay, writes
+from works import failover, found, growth, idle, large, recall, replay, scopes, writes
 
 WORKS: dict[str, Callable[[Rig], Awaitable[None]]] = {
     "writes": writes.run,
@@ -29,6 +29,8 @@ WORKS: dict[str, Callable[[Rig], Awaitable[None]]] = {
     "idle": idle.run,
     "growth": growth.run,
     "replay": replay.run,
+    "scopes": scopes.run,
+    "found": found.run,
     "large": large.run,
 }
 """In the order in which they run: those that share the filled cluster stand together, the last of them ends it."""

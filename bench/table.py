@@ -20,9 +20,13 @@ def full_table(figures: Figures) -> str:
 
 
 def goal_table(figures: Figures) -> str:
-    """The works that have a goal, and where the figures come from."""
+    """The works that have a goal, where the figures come from, and which goals they leave open."""
     notes = [QUICK, ""] if figures.scale.quick else []
-    return "\n".join([*notes, _table(figures, list(goals(figures.scale))), "", _origin(figures)])
+    works = list(goals(figures.scale))
+    measured = [work for work in works if figures.of(OURS, work) is not None]
+    missing = dict.fromkeys(work.partition(": ")[0] for work in works if work not in measured)
+    lines = [*notes, _table(figures, measured), "", _origin(figures)]
+    return "\n".join(lines + (["", f"Not measured in that run: {'; '.join(missing)}."] if missing else []))
 
 
 def _table(figures: Figures, works: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ vectors' parts in float64, so that every processor ranks alike.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,8 @@ from .filters import Allowed
 
 EXACT_WIDTH: Final = (1 << 24) // (LARGEST * LARGEST)
 COMPONENTS_AT_ONCE: Final = 1 << 18
-"""So many components are widened to floats in one go: they stay in the processor's cache."""
+"""So many components are widened to floats in one go: they stay in the processor's cache, and OpenBLAS does not spread
+the product over threads (it does from 460 800 on), which takes 40 times as long where another process has the core."""
 COSINE_FLOOR: Final = 0.2
 """Unrelated sentences lie at about 0.1 with a static model; below this nothing is near anything."""
 SHELVES_BYTES_LIMIT: Final = 512 << 20
@@ -31,6 +32,8 @@ DECIMALS: Final = 9
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Vanished = tuple[int, int]
+"""The first and the last place in the table of what vanished."""
 
 
 class Near(NamedTuple):
@@ -40,6 +43,11 @@ class Near(NamedTuple):
     cosines: Floats
     trusts: NDArray[np.int8]
 
+    @staticmethod
+    def joined(found: Sequence[Near]) -> Near:
+        """The rows of several scopes."""
+        return Near(*map(np.concatenate, zip(*found, strict=True))) if found else _NONE
+
     def best(self, trust: int, count: int) -> list[tuple[int, float]]:
         """The nearest `count` with that trust, and all that are as near as the last of them; in no order."""
         of_trust = self.trusts == trust
@@ -48,6 +56,9 @@ class Near(NamedTuple):
             near = cosines >= np.partition(cosines, -count)[-count]
             numbers, cosines = numbers[near], cosines[near]
         return list(zip(numbers.tolist(), cosines.tolist(), strict=True))
+
+
+_NONE: Final = Near(np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int8))
 
 
 class Shelf:
@@ -107,7 +118,7 @@ class Shelf:
         size = self._size
         length = float(np.sqrt((question.astype(np.int64) ** 2).sum()))
         if not size or not length:
-            return Near(np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int8))
+            return _NONE
         cosines = self._products(question) / (self._lengths[:size] * length)
         chosen = np.flatnonzero((cosines >= COSINE_FLOOR) & self._mask(allowed))
         return Near(self._columns[0, chosen], np.round(cosines[chosen], DECIMALS), self._trusts[chosen])
@@ -173,19 +184,27 @@ class Shelves:
             self._shelves.clear()
 
     def near(
-        self, connection: sqlite3.Connection, index: int, scope: int, question: bytes, allowed: Allowed
+        self, connection: sqlite3.Connection, index: int, scopes: Iterable[int], question: bytes, allowed: Allowed
     ) -> Near:  # fmt: skip
-        """The rows of a scope that are near, in the snapshot of `connection`, which stands at entry `index`."""
+        """The rows of these scopes that are near, in the snapshot of `connection`, which stands at entry `index`."""
         asked = np.frombuffer(question, np.int8)
+        vanished: Vanished = connection.execute(schema.GET_VANISHED_PLACES).fetchone()
         with self._lock:
-            shelf = self._shelves.pop(scope, None)
-            if shelf is not None and shelf.index > index:
-                self._shelves[scope] = shelf  # another reader is ahead of this one, which looks for itself
-                return _brought(Shelf(self._width), connection, index, scope).near(asked, allowed)
-            shelf = _brought(shelf or Shelf(self._width), connection, index, scope)
+            found = [self._at(connection, index, scope, vanished).near(asked, allowed) for scope in scopes]
+        return Near.joined(found)
+
+    def _at(self, connection: sqlite3.Connection, index: int, scope: int, vanished: Vanished) -> Shelf:
+        shelf = self._shelves.pop(scope, None) or Shelf(self._width)
+        if shelf.index > index:  # another reader is ahead of this one, which looks for itself
             self._shelves[scope] = shelf
+            return _brought(Shelf(self._width), connection, index, scope, vanished)
+        is_behind = shelf.index < index
+        if is_behind:
+            shelf = _brought(shelf, connection, index, scope, vanished)
+        self._shelves[scope] = shelf
+        if is_behind:
             self._forget_some()
-            return shelf.near(asked, allowed)
+        return shelf
 
     def _forget_some(self) -> None:
         total = sum(shelf.size_bytes for shelf in self._shelves.values())
@@ -195,11 +214,11 @@ class Shelves:
             total -= self._shelves.pop(scope).size_bytes
 
 
-def _brought(shelf: Shelf, connection: sqlite3.Connection, index: int, scope: int) -> Shelf:
-    """The shelf as of that entry."""
-    if shelf.index == index:
-        return shelf
-    first, last = connection.execute(schema.GET_VANISHED_PLACES).fetchone()
+def _brought(
+    shelf: Shelf, connection: sqlite3.Connection, index: int, scope: int, vanished: Vanished
+) -> Shelf:  # fmt: skip
+    """The shelf, which stands before that entry, as of it."""
+    first, last = vanished
     if shelf.vanished + 1 < first and shelf.index >= 0:
         shelf = Shelf(shelf.width)
     elif shelf.index >= 0:

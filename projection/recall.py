@@ -285,7 +285,7 @@ class Search:
         if vector is None:
             (vector,) = embedder.embed([question])
         allowed = self._conditions.allowed
-        found = [shelves.near(self._connection, self._index, scope, vector, allowed) for scope in self._scopes()]
+        found = shelves.near(self._connection, self._index, self._scopes(), vector, allowed)
         return Lane(MEANING, self._nearest(found, slice))
 
     def _scopes(self) -> Iterable[int]:
@@ -293,11 +293,11 @@ class Search:
             return [scope.number for scope in self._conditions.scopes]
         return [number for number, *_ in self._connection.execute(schema.GET_SCOPES)]
 
-    def _nearest(self, found: Sequence[Near], slice: int) -> dict[int, float]:
+    def _nearest(self, found: Near, slice: int) -> dict[int, float]:
         """The nearest `slice` of the verified and of the others; where many are equally near, the first by id."""
         scores: dict[int, float] = {}
         for trust in (TRUST_NUMBERS[VERIFIED], TRUST_NUMBERS[CANDIDATE]):
-            near = {number: cosine for each in found for number, cosine in each.best(trust, slice)}
+            near = dict(found.best(trust, slice))
             if len(near) > slice:
                 self._weigh(near)
                 ordered = sorted(near, key=lambda number: order(near[number], self._known[number].id))

@@ -17,9 +17,12 @@ _TURN_ID = re.compile(r"D\d+:\d+")
 def read(path: Path) -> list[Talk]:
     """The conversations of `locomo10.json`. Raises `ValueError` for a file of another form."""
     try:
-        return [_talk(number, sample) for number, sample in enumerate(json.loads(path.read_text()))]
-    except (KeyError, TypeError) as error:
+        found = [_talk(number, sample) for number, sample in enumerate(json.loads(path.read_text()))]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has not the form of locomo10.json: {error!r}") from error
+    if not any(talk.questions for talk in found):
+        raise ValueError(f"{path} has not the form of locomo10.json: no question in it has evidence")
+    return found
 
 
 def _talk(number: int, sample: dict[str, Any]) -> Talk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ DEPTHS = (5, 10, 20)
 BUDGETS = (500, 1_000, 2_000)
 CHARACTERS_A_TOKEN = 4
 DEEPEST = 100
+CALL_TIMEOUT_S = 60.0
+"""On a machine that is busy otherwise, what is found counts and not when."""
 PLAIN = "plain BM25"
 """FTS5 with porter, the words of the question OR-ed, stop-words left out: the better of the plain ways."""
 
@@ -77,7 +78,7 @@ def by_veridical(embedder: str) -> Callable[[Talk], tuple[Finder, Callable[[], N
     """Each turn an episode that follows the one before, asked through the public `recall`."""
 
     def opened(talk: Talk) -> tuple[Finder, Callable[[], None]]:
-        memory = LocalMemory(":memory:", embedder=embedder)
+        memory = LocalMemory(":memory:", embedder=embedder, timeout_s=CALL_TIMEOUT_S)
         turns: dict[str, str] = {}
         before = None
         for turn in talk.turns:
@@ -94,6 +95,8 @@ def by_veridical(embedder: str) -> Callable[[Talk], tuple[Finder, Callable[[], N
 
 def by_plain_bm25(talk: Talk) -> tuple[Finder, Callable[[], None]]:
     """See `PLAIN`."""
+    import sqlite3  # not before the projection had its chance to set it up (see projection/sqlite.py)
+
     database = sqlite3.connect(":memory:")
     database.execute("CREATE VIRTUAL TABLE turn USING fts5(text, tokenize='porter unicode61')")
     database.executemany(

@@ -45,14 +45,20 @@ def test_the_readme_shows_the_stored_figures() -> None:
 
 
 def test_every_goal_has_a_stored_figure() -> None:
-    """No work drops out of the run unseen, nor is called otherwise by its goal; a million facts are on request."""
+    """No work drops out of the run unseen, nor is called otherwise by its goal; a million facts are on request.
+
+    Fifty scopes are newer than the stored run: the README says that they are missing there, until they are not.
+    """
     import names
     from figures import OURS, Figures
     from goals import goals
-    from readme import STORED
+    from readme import README, STORED
 
     figures = Figures.load(STORED)
-    assert set(goals(figures.scale)) - {names.recall_in_process(figures.scale)} <= set(figures.systems[OURS])
+    missing = set(goals(figures.scale)) - {names.recall_in_process(figures.scale)} - set(figures.systems[OURS])
+    newer = {names.in_scopes(figures.scale, embedder, "") for embedder in ("lexical", "local")}
+    assert {work for work in missing if not work.startswith(tuple(newer))} == set()
+    assert all(work.partition(": ")[0] in README.read_text() for work in missing)
 
 
 def test_a_row_judges_against_peers_of_the_same_run() -> None:

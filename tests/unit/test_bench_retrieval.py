@@ -101,8 +101,7 @@ def test_locomo_is_read_from_a_path(tmp_path: Path) -> None:
     assert [(question.text, question.kind, question.evidence) for question in talk.questions] == [
         ("What did Ann show?", "single-hop", frozenset({"D1:1"}))
     ]
-    path.write_text("{}")
-    assert locomo.read(path) == []
-    path.write_text("[1]")
-    with pytest.raises(ValueError, match=r"locomo10\.json"):
-        locomo.read(path)
+    for other in ("{}", "[1]", '[{"conversation": []}]', '[{"conversation": {}, "qa": []}]', "no JSON"):
+        path.write_text(other)
+        with pytest.raises(ValueError, match=r"locomo10\.json"):
+            locomo.read(path)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from projection_world import ALICE, BOB, SECOND_US, Folder, World, fact_id
 
+from veridical.embedding.hashing import HashEmbedder
 from veridical.memory import commands as c
 from veridical.memory.errors import Invalid
 from veridical.memory.ranking import rank
@@ -68,6 +69,34 @@ def test_filters_are_inside(fold: Folder) -> None:
     assert texts(reader, "secret", now_us, Filters(trust=VERIFIED)) == ["secret of u"]
     assert set(texts(reader, "secret", now_us, Filters(scopes=("u",), trust=CANDIDATE))) == {"secret rule"}
     assert texts(reader, "secret", now_us, Filters(trust=REJECTED)) == []
+
+
+def test_a_scope_and_those_around_it_are_searched_by_index(fold: Folder) -> None:
+    """Which is what a recall in a lattice asks for: no statement reads all records, all texts or all vectors."""
+    world = World()
+    for number in range(40):
+        world.write(f"alpha beta {number}", f"s{number}", "is", f"repo:{number % 8}")
+    with Folder(HashEmbedder()) as with_vectors:
+        for reader in (fold(world.entries).reader(), with_vectors(world.entries).reader()):
+            asked: list[str] = []
+            reader._connection.set_trace_callback(asked.append)  # pyright: ignore[reportPrivateUsage]
+            filters = Filters(scopes=("repo:1", "repo:2", "repo:nowhere"))
+            assert len(texts(reader, "alpha", world.now_us, filters, k=20)) == 10
+            reader._connection.set_trace_callback(None)  # pyright: ignore[reportPrivateUsage]
+            plans = [step for one in asked if one.lstrip().startswith(("SELECT", "WITH")) for step in plan(reader, one)]
+            assert any(step.startswith("SEARCH record USING INTEGER PRIMARY KEY") for step in plans), plans
+            for table in ("record", "content", "vector", "scope", "vanished"):
+                assert not [step for step in plans if step.startswith(f"SCAN {table}")], plans
+            full_text = [step for step in plans if step.startswith(("SCAN words", "SCAN sample"))]
+            assert full_text and all("VIRTUAL TABLE INDEX" in step and "M" in step[-4:] for step in full_text), (
+                full_text
+            )
+
+
+def plan(reader: Reader, statement: str) -> list[str]:
+    """How SQLite goes about it."""
+    rows = reader._connection.execute(f"EXPLAIN QUERY PLAN {statement}")  # pyright: ignore[reportPrivateUsage]
+    return [row[-1] for row in rows]
 
 
 def test_an_unknown_scope_is_empty_and_said_to_be_unknown(fold: Folder) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ from veridical.projection.filters import Allowed
 from veridical.projection.nearest import COSINE_FLOOR, Shelf
 from veridical.projection.projection import Projection
 from veridical.projection.reader import Reader
-from veridical.projection.recall import SLICE
+from veridical.projection.recall import SLICE, Search
 from veridical.projection.vectors import NOBODY, VectorChanges
 
 LOCAL = local_embedder()
@@ -191,6 +191,24 @@ def test_shelves_take_a_bounded_part_of_memory(fold: Folder, monkeypatch: pytest
     monkeypatch.setattr(nearest, "SHELVES_BYTES_LIMIT", 1)
     assert len(texts(reader, "login")) == 3
     assert [len(texts(reader, "login", Filters((scope,)))) for scope in "abca"] == [1, 1, 1, 1]
+
+
+def test_many_scopes_give_no_more_candidates_than_one(fold: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weighing candidates is what a question over many scopes would spend its time with."""
+    world = World()
+    for number in range(200):
+        world.write(f"{SIGN_IN} {'x' * number}", f"portal {number}", "says", f"repo:{number % 20}")
+    reader = fold(world.entries).reader()
+    weighed: list[int] = []
+    weigh = Search._weigh  # pyright: ignore[reportPrivateUsage]
+
+    def counted(search: Search, numbers: Iterable[int]) -> None:
+        weighed.append(len(found := list(numbers)))
+        weigh(search, found)
+
+    monkeypatch.setattr(Search, "_weigh", counted)
+    assert len(texts(reader, "login")) == 5
+    assert max(weighed) <= SLICE
 
 
 def test_an_index_belongs_to_its_embedder(tmp_path: Path) -> None:
