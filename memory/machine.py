@@ -57,12 +57,13 @@ class Outcome(NamedTuple):
 
 
 def decide_envelope(
-    workspace: Workspace, commands: Sequence[Command], now_us: int, context: Context, index: int
+    workspace: Workspace, commands: Sequence[Command], now_us: int, context: Context, index: int, present_us: int = 0
 ) -> list[list[Any]]:
     """Decide the commands of one envelope, each on the state after the one before; returns the items of its entry.
 
     `index` is the entry's place-to-be, `now_us` its time. `workspace` is changed as if the entry were folded already;
-    not at all where nothing of it was granted (`is_denied`), since there will be no entry.
+    not at all where nothing of it was granted (`is_denied`), since there will be no entry. Ids may be five minutes
+    ahead of `now_us` or, if that is later, of `present_us`: time as it were if no wall clock had been set back.
     Raises `Invalid`, and changes nothing, for a kind that is not of the memory's commands.
     """
     for command in commands:
@@ -73,7 +74,7 @@ def decide_envelope(
         return late
     items: list[list[Any]] = []
     for place, command in enumerate(commands):
-        item = _decided(workspace, command, now_us, context)
+        item = _decided(workspace, command, now_us, context, max(now_us, present_us))
         _fold(workspace, command, item, Version(context.epoch, index, place), now_us)
         items.append(item)
     if not is_denied(items):
@@ -121,7 +122,7 @@ class _Head(NamedTuple):
     author: bytes | None
 
 
-def _decided(workspace: Workspace, command: Command, now_us: int, context: Context) -> list[Any]:
+def _decided(workspace: Workspace, command: Command, now_us: int, context: Context, present_us: int) -> list[Any]:
     made_at_us = command_time_us(command.id)
     if made_at_us is None:
         return [WINDOW, rules.ID_NOT_A_TIME, now_us]
@@ -132,7 +133,7 @@ def _decided(workspace: Workspace, command: Command, now_us: int, context: Conte
     seen = workspace.outcome(command.id)
     if seen is not None:
         return _seen(seen) if seen.content_digest == digest else [CONFLICT]
-    if made_at_us > now_us + AHEAD_US_LIMIT:
+    if made_at_us > present_us + AHEAD_US_LIMIT:
         return [WINDOW, rules.ID_TOO_FAR_AHEAD, now_us]
     decided = decide(workspace, command, now_us, context)
     first = decided[0]

@@ -87,6 +87,7 @@ class Decider:
         self.after_index = after_index
         self.base = base
         self._last_time_us = base.time_us()
+        self._begun_us: int | None = None
         self._layers: deque[_Layer] = deque([_Layer(Workspace(base), after_index)])
 
     @property
@@ -99,22 +100,29 @@ class Decider:
         """How many layers stand on the projection."""
         return len(self._layers)
 
-    def decide(self, proposals: Sequence[Proposal], wall_us: int, applied_index: int) -> list[Decision | Denial]:
+    def decide(
+        self, proposals: Sequence[Proposal], wall_us: int, applied_index: int, elapsed_us: int = 0
+    ) -> list[Decision | Denial]:
         """Decide these envelopes in order, one entry each, on top of all that was decided before.
 
         One of which nothing is granted leaves no trace: neither an entry nor a change.
 
-        `applied_index` says how far the projection has come. Time is `wall_us`, but never before the last entry.
+        `applied_index` says how far the projection has come. Time is `wall_us`, but never before the last entry: it
+        stands still after a step back. `elapsed_us` goes on, and command ids are ahead of time as it counts it from the
+        first decision, or of none: a client whose clock is right is not refused because ours is not.
         """
         self._drop_folded(applied_index)
         self._last_time_us = time_us = max(self._last_time_us, wall_us)
-        return [self._decide_one(proposal, time_us) for proposal in proposals]
+        if self._begun_us is None:
+            self._begun_us = time_us - elapsed_us
+        present_us = self._begun_us + elapsed_us
+        return [self._decide_one(proposal, time_us, present_us) for proposal in proposals]
 
-    def _decide_one(self, proposal: Proposal, time_us: int) -> Decision | Denial:
+    def _decide_one(self, proposal: Proposal, time_us: int, present_us: int) -> Decision | Denial:
         layer = self._open_layer()
         index = self.after_index + 1
         commands = _commands(proposal)
-        items = decide_envelope(layer.workspace, commands, time_us, self.context, index)
+        items = decide_envelope(layer.workspace, commands, time_us, self.context, index, present_us)
         if is_denied(items):
             return Denial(tuple(outcomes(items, *NOWHERE)))
         self.after_index = layer.last_index = index

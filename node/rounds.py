@@ -240,7 +240,8 @@ class Rounds:
             return None
         if desk.decider.context.runner_key is None:  # it may have come to be since
             desk.decider.context = self._port.context(desk.context.epoch) or desk.context
-        return desk.decider.decide(proposals, self._clock.wall_us(), projection.applied.index)
+        applied = projection.applied.index
+        return desk.decider.decide(proposals, self._clock.wall_us(), applied, self._clock.elapsed_us())
 
     def _send_elsewhere(self, batch: Sequence[Waiting]) -> None:
         for waiting in batch:

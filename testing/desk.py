@@ -105,7 +105,8 @@ class Desk:
             return
         after_index = decider.after_index
         proposals = [_proposal(waiting.submission) for waiting in batch]
-        decisions = decider.decide(proposals, process.host.clock.wall_us(), process.host.fold.applied.index)
+        clock, applied = process.host.clock, process.host.fold.applied.index
+        decisions = decider.decide(proposals, clock.wall_us(), applied, clock.elapsed_us())
         proposed: list[tuple[Waiting, Due]] = []
         drafts: list[Draft] = []
         for waiting, decision in zip(batch, decisions, strict=True):

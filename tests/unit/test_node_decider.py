@@ -2,11 +2,14 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from node_cluster import enrolment, signed, write_command
 
 from veridical.log.canonical import decode
 from veridical.log.entry import SALT_BYTES, Envelope
+from veridical.log.identifier import uuid7
+from veridical.memory import rules
 from veridical.memory.context import Context, OperatorRights
 from veridical.memory.machine import evolve_entry
 from veridical.memory.state import MemoryState, Workspace
@@ -76,6 +79,31 @@ def test_time_never_goes_back() -> None:
         (decision,) = decided(under_test, [proposal([write_command(f"at {wall_us}", "x")])], wall_us, applied_index=0)
         times.append(decision.draft.time_us)
     assert times == [NOW_US, NOW_US, NOW_US + 5]
+
+
+def test_a_clock_that_was_set_back_refuses_nobody_whose_clock_is_right() -> None:
+    """Time stands still, but ids are judged by the clock that goes on; those of the future are refused as before.
+
+    Without that clock the right ones would be as well: the control.
+    """
+    hour_us = 3_600_000_000
+
+    def code(made_at_us: int, elapsed_us: int) -> str:
+        under_test = decider(MemoryState())
+        decided(under_test, [proposal([write_command("before", "x")])], NOW_US, applied_index=0)
+        command = write_command("after", "x")
+        command = replace(command, id=uuid7(made_at_us, bytes(10)))
+        (decision,) = [
+            each
+            for each in under_test.decide([proposal([command])], NOW_US - hour_us, 0, elapsed_us)
+            if isinstance(each, Decision)
+        ]
+        assert decision.draft.time_us == NOW_US
+        return decision.outcomes[0].rule or decision.outcomes[0].code
+
+    assert code(NOW_US + hour_us, elapsed_us=hour_us) == "asserted"
+    assert code(NOW_US + hour_us, elapsed_us=0) == rules.ID_TOO_FAR_AHEAD
+    assert code(NOW_US + 2 * hour_us, elapsed_us=hour_us) == rules.ID_TOO_FAR_AHEAD
 
 
 def test_what_is_folded_is_dropped_and_decisions_stay_the_same() -> None:
