@@ -41,6 +41,8 @@ class Account:
         self._identity: dict[bytes, bytes] = {}  # of keys in force
         self._rights: dict[bytes, set[tuple[str, str]]] = defaultdict(set)
         self._voices: dict[tuple[bytes, bytes], set[object]] = defaultdict(set)
+        self._before: dict[bytes, dict[tuple[bytes, bytes], set[object]]] = {}  # the last event about a record
+        self._versions: dict[bytes, int] = defaultdict(int)
         self._against: dict[tuple[bytes, bytes], set[bytes]] = defaultdict(set)
         self._verified: set[tuple[bytes, bytes]] = set()
         self._spent: set[str] = set()
@@ -52,7 +54,9 @@ class Account:
         if outcome.code in ("refused", "conflict"):
             assert records == before, f"{outcome} changed something"
             return
+        said = {key: set(voices) for key, voices in self._voices.items()}
         self._heard(asked, outcome, before)
+        self._remember(asked, said)
         for id, record in records.items():
             self._check(asked, before.get(id), record)
         self._keep_ledger(asked, outcome, before)
@@ -86,6 +90,16 @@ class Account:
         if isinstance(body, c.ContradictBody) and asked.author is not None and body.id in before:
             author = self._identity.get(asked.author, asked.author)
             self._against[body.id, before[body.id].value_digest].add(author)
+
+    def _remember(self, asked: Asked, said: dict[tuple[bytes, bytes], set[object]]) -> None:
+        """What is taken back brings those back who said it before the event that is taken back."""
+        if isinstance(asked.body, t.UndoBody):
+            for key, voices in self._before.get(asked.body.id, {}).items():
+                self._voices[key] |= voices
+        for id, versions in self._world.memory.versions.items():
+            if len(versions) != self._versions[id]:
+                self._versions[id] = len(versions)
+                self._before[id] = {key: voices for key, voices in said.items() if key[0] == id}
 
     @staticmethod
     def _value(body: c.WriteBody | c.CorrectBody | c.CorroborateBody, record: Record | None) -> bytes:
