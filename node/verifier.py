@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
+import structlog
+
 from ..log.canonical import NotCanonical
 from ..log.entry import CONFIGURED, ELECTED, SALT_BYTES, CommandHead, Envelope, body_hash
 from ..memory.commands import BODIES
@@ -20,6 +22,8 @@ from .decider import Proposal
 from .ports import Submission
 from .settings import Limits
 from .storage import post
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.verifier")
 
 GROUP_LIMIT = 64
 LONE_BYTES = 4096
@@ -161,6 +165,7 @@ class Verifier:
 
     def _note(self, error: VeridicalError) -> None:
         if isinstance(error, Refused) and error.rule == "signature":
+            _log.warning("not authenticated", reason=error.reason)
             self._failed()
 
 

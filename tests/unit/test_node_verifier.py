@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from veridical.log.entry import CONFIGURED, ELECTED, SALT_BYTES, CommandHead, Envelope, body_hash
 from veridical.memory.errors import Invalid, Refused, TooLarge
@@ -145,8 +146,10 @@ def test_a_lone_small_envelope_needs_no_thread() -> None:
         verifier = Verifier(1, lambda: failures.append(None))
         large = BODY + bytes(LONE_BYTES)
         lone = verifier.verify(submission(envelope()), BORDER).done()
-        forged = verifier.verify(replace(submission(envelope()), signature=bytes(64)), BORDER)
-        assert isinstance(forged.exception(), Refused)
+        with capture_logs() as logged:
+            forged = verifier.verify(replace(submission(envelope()), signature=bytes(64)), BORDER)
+            assert isinstance(forged.exception(), Refused)
+        assert [line["event"] for line in logged] == ["not authenticated"]
         slow, after = (verifier.verify(submission(envelope(body=body), (body,)), BORDER) for body in (large, BODY))
         waited = slow.done(), after.done()
         await asyncio.gather(slow, after)

@@ -2,11 +2,12 @@
 
 from doors import InProcessDoor, LocalDoor
 from scenarios_of_reference import ReferenceTrust
+from scenarios_of_refusals import Refusals
 
 
-class TestLocal(LocalDoor, ReferenceTrust):
+class TestLocal(LocalDoor, ReferenceTrust, Refusals):
     """In one file, and without one."""
 
 
-class TestCluster(InProcessDoor, ReferenceTrust):
+class TestCluster(InProcessDoor, ReferenceTrust, Refusals):
     """Three members of one process."""
