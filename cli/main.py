@@ -19,6 +19,7 @@ from . import (
     importing,
     lattices,
     members,
+    memberships,
     principals,
     reindexing,
     reviewing,
@@ -81,7 +82,7 @@ def application() -> typer.Typer:
     verbs.command(rich_help_panel="Clusters", context_settings=PASSED_ON)(cluster.node)
     verbs.add_typer(_member(), name="member", rich_help_panel="Clusters")
     said = (facts.remember, facts.correct, facts.withdraw, facts.forget, facts.erase)
-    for verb in (*said, facts.get, facts.recall, facts.history):
+    for verb in (*said, facts.get, facts.recall, facts.history, memberships.members_as_of):
         verbs.command(rich_help_panel="Memory")(verb)
     verbs.command(rich_help_panel="Memory")(watching.watch)
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)

@@ -117,6 +117,9 @@ def test_the_past_is_asked_for_and_a_recall_says_why(shared: Shell) -> None:
     assert [record["text"] for record in recalled["records"]] == ["a flat in Lisbon"]
     assert list(recalled["explain"][0]["lanes"]) == ["former words"]
     assert shared.well("recall", "Ula", "--valid-at", then)["records"][0]["text"] == "a house in Porto"
+    others = shared.well("members-as-of", "home", "--value", "A Flat in Lisbon", "--as-of", then)
+    assert [record["subject"] for record in others] == ["Ula"]
+    assert shared.well("members-as-of", "home", "--value", "a flat in Lisbon") == []
     for naive in ("2024-03-01", "yesterday"):
         done = shared("get", "Ula", "home", "--as-of", naive)
         assert done.code == INVALID and "2024-03-01T12:00Z" in done.said
