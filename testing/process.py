@@ -75,6 +75,8 @@ class Process:
         self._reads: dict[int, tuple[Query, Answer]] = {}
         self._waiting_reads: list[tuple[Query, Answer, ReadReady, int]] = []
         self._tokens = 0
+        self.transfer_refusals: list[str] = []
+        self.discarded: list[tuple[int, int]] = []
         self.desk = Desk(self)
         self.eraser = Eraser(self)
         watch = Watch(self._written, self._write_done, self._disk_full, self._disk_stuck, self._torn)
@@ -313,9 +315,12 @@ class Process:
             self.cluster.leader_begins(self)
 
     def _transfer_ended(self, effect: TransferEnded) -> None:
+        if effect.reason:
+            self.transfer_refusals.append(effect.reason)
         self.cluster.faults_seen.count("transfer refused or failed" if effect.reason else "transfer done")
 
     def _discarded(self, effect: Discarded) -> None:
+        self.discarded.append((effect.first, effect.last))
         self.world.note(f"{self.holder.run} discards {effect.first} to {effect.last}")
 
     def _halt(self, effect: Halt) -> None:

@@ -95,18 +95,23 @@ class Simulation:
         return self.faults_seen.counts
 
     def _run(self) -> None:
-        self._begin()
+        self.begin()
         self.world.run(self._profile.chaos_us)
         self.world.run(self.world.now_us + FILL_UP_US, lambda: self.faults.struck + self._left_out >= FEWEST_FAULTS)
         self.faults.stop()
         self._heal()
         if self._profile.drill:
             Drill(self.cluster, self.world, self.clients).run()
+        self.finish()
+
+    def finish(self) -> None:
+        """All promises that are looked at in the end, of a cluster in which everything works again."""
         self._converge()
         self._check_honesty()
         self._check_registers()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start all nodes and clients."""
         history = self.cluster.checks.history
         for register in range(REGISTERS):
             history.watch(register_id(register))
@@ -122,12 +127,12 @@ class Simulation:
         """Bring a core back and demand progress of it; then bring back everybody."""
         everybody = list(self.cluster.hosts.values())
         core = self._core() if self._choices.random() < 0.5 else everybody
-        self._mend(core)
+        self.mend(core)
         if core is not everybody:
             ids = [host.id for host in core]
             self.cluster.network.isolate(ids, [host.id for host in everybody if host not in core])
         self._demand_progress(core)
-        self._mend(everybody)
+        self.mend(everybody)
         self._fill_up()
 
     def _fill_up(self) -> None:
@@ -150,7 +155,8 @@ class Simulation:
         known = [found for host in self.cluster.hosts.values() if (found := host.disk.configuration)]
         return max(known, key=lambda configuration: configuration.version, default=self.cluster.configuration)
 
-    def _mend(self, hosts: Collection[Host]) -> None:
+    def mend(self, hosts: Collection[Host]) -> None:
+        """All links and these machines work again."""
         network = self.cluster.network
         network.mend()
         network.weather = FAIR
@@ -179,7 +185,7 @@ class Simulation:
         if not self.world.run(until_us, self._is_quiet):
             raise Violation("healed nodes converge", self._positions())
         checks = self.cluster.checks
-        self.world.run(self.world.now_us + ERASING_US, lambda: not any(p.host.fold.left for p in self.cluster.members))
+        self.world.run(self.world.now_us + ERASING_US, lambda: self._is_quiet() and not self._is_erasing())
         for process in self.cluster.members:
             checks.applied(process.host)
             checks.sealed(process)
@@ -188,6 +194,9 @@ class Simulation:
 
     def _is_quiet(self) -> bool:
         return self.cluster.leader is not None and self.operator.is_idle and self.cluster.has_converged()
+
+    def _is_erasing(self) -> bool:
+        return any(process.host.fold.left for process in self.cluster.members)
 
     def _positions(self) -> str:
         positions = [f"{process.holder.run} {process.host.fold.applied}" for process in self.cluster.processes]
