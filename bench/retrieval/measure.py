@@ -15,7 +15,9 @@ from .talks import Question, Talk
 DEPTHS = (5, 10, 20)
 BUDGETS = (500, 1_000, 2_000)
 CHARACTERS_A_TOKEN = 4
-DEEPEST = 100
+DEEPEST = 200
+SCORE_DECIMALS = 5
+"""What is told apart by less was only written at another moment."""
 CALL_TIMEOUT_S = 60.0
 """On a machine that is busy otherwise, what is found counts and not when."""
 PLAIN = "plain BM25"
@@ -79,14 +81,17 @@ def by_veridical(embedder: str) -> Callable[[Talk], tuple[Finder, Callable[[], N
 
     def opened(talk: Talk) -> tuple[Finder, Callable[[], None]]:
         memory = LocalMemory(":memory:", embedder=embedder, timeout_s=CALL_TIMEOUT_S)
-        turns: dict[str, str] = {}
+        places: dict[str, int] = {}
         before = None
-        for turn in talk.turns:
+        for place, turn in enumerate(talk.turns):
             before = memory.remember_episode(turn.line, scope="talk", occurred=turn.said, follows=before)
-            turns[before.id] = turn.id
+            places[before.id] = place
 
         def find(question: str) -> Sequence[str]:
-            return [turns[hit.id] for hit in memory.recall(question, k=DEEPEST, kind=MemoryKind.EPISODE)]
+            """Of equally good hits the earlier turn first, as in `by_plain_bm25`: no two stores have the same ids."""
+            hits = memory.recall(question, k=DEEPEST, kind=MemoryKind.EPISODE)
+            hits.sort(key=lambda hit: (-round(hit.score or 0.0, SCORE_DECIMALS), places[hit.id]))
+            return [talk.turns[places[hit.id]].id for hit in hits]
 
         return find, memory.close
 

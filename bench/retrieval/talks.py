@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from .topics import CHATTER, PEOPLE, TOPICS, Topic
+from .topics import CHAINS, CHATTER, PEOPLE, THIRD_PEOPLE, TOPICS, Chain, Topic
 
 SEED = 20_231
 BEGIN = datetime(2023, 3, 1, 9, 0, tzinfo=UTC)
@@ -54,18 +54,30 @@ def talks() -> list[Talk]:
 def _talk(number: int, pair: tuple[str, str], chance: random.Random) -> Talk:
     """Both people are asked everything, days apart, so that each answer has a rival of the other one's."""
     talk, said = Talk(f"talk-{number}"), BEGIN + timedelta(days=11 * number)
-    asked = [(topic, who) for topic in TOPICS for who in (0, 1)]
+    asked: list[tuple[Topic | Chain, int]] = [(topic, who) for topic in TOPICS for who in (0, 1)]
+    asked += [(chain, who) for chain in CHAINS for who in (0, 1) for _ in ("named", "told about")]
     chance.shuffle(asked)
     answers: dict[tuple[Topic, int], Turn] = {}
     values: dict[Topic, list[str]] = {topic: chance.sample(topic.values, 2) for topic in TOPICS}
+    names = iter(chance.sample(THIRD_PEOPLE, len(THIRD_PEOPLE)))
+    named: dict[tuple[Chain, int], tuple[str, Turn]] = {}
     for topic, who in asked:
         said += timedelta(hours=chance.randint(2, 60))
         for _ in range(chance.randint(0, 2)):
             _say(talk, pair[chance.randrange(2)], chance.choice(CHATTER), said)
-        _say(talk, pair[1 - who], topic.opener, said)
-        value = values[topic][who]
-        text = topic.answer.format(x=value)
-        answers[topic, who] = _say(talk, pair[who], text[0].upper() + text[1:], said)
+        if isinstance(topic, Topic):
+            _say(talk, pair[1 - who], topic.opener, said)
+            answers[topic, who] = _say(talk, pair[who], _sentence(topic.answer.format(x=values[topic][who])), said)
+        elif (topic, who) not in named:
+            _say(talk, pair[1 - who], topic.opener, said)
+            name = next(names)
+            named[topic, who] = name, _say(talk, pair[who], topic.answer.format(n=name), said)
+        else:
+            name, turn = named[topic, who]
+            _say(talk, pair[1 - who], topic.later_opener, said)
+            told = _say(talk, pair[who], topic.later_answer.format(n=name, x=chance.choice(topic.values)), said)
+            evidence = frozenset({turn.id, told.id})
+            talk.questions.append(Question(topic.question.format(who=pair[who]), "chain", evidence))
     for (topic, who), turn in answers.items():
         _ask(talk, topic, pair[who], turn, chance)
     for topic in TOPICS:
@@ -73,6 +85,10 @@ def _talk(number: int, pair: tuple[str, str], chance: random.Random) -> Talk:
             both = frozenset(answers[topic, who].id for who in (0, 1))
             talk.questions.append(Question(topic.shared, "both", both))
     return talk
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _say(talk: Talk, speaker: str, text: str, said: datetime) -> Turn:
@@ -83,9 +99,10 @@ def _say(talk: Talk, speaker: str, text: str, said: datetime) -> Turn:
 
 def _ask(talk: Talk, topic: Topic, who: str, turn: Turn, chance: random.Random) -> None:
     evidence = frozenset({turn.id})
-    kinds = [(kind, text) for kind in ("plain", "reworded", "context") if (text := getattr(topic, kind))]
-    kind, text = kinds[chance.randrange(len(kinds))]
-    talk.questions.append(Question(text.format(who=who), kind, evidence))
+    others = [(kind, text) for kind in ("reworded", "context") if (text := getattr(topic, kind))]
+    asked = [("plain", topic.plain)] if topic.plain else []
+    asked += [others[chance.randrange(len(others))]] if others else []
+    talk.questions += [Question(text.format(who=who), kind, evidence) for kind, text in asked]
     if chance.random() < 0.15:
         day = f"{turn.said.day} {turn.said:%B %Y}"
         about = topic.context or topic.plain or topic.reworded

@@ -21,6 +21,20 @@ class Topic(NamedTuple):
     shared: str = ""
 
 
+class Chain(NamedTuple):
+    """Somebody is named in one turn, and told about days later: `question` names neither, and takes both turns.
+
+    `{n}` stands for the name, `{x}` for what is told, `{who}` for the person who answers.
+    """
+
+    opener: str
+    answer: str
+    later_opener: str
+    later_answer: str
+    values: tuple[str, ...]
+    question: str
+
+
 TOPICS = (
     Topic(
         "Did you ever settle on an animal for the flat?",
@@ -257,6 +271,61 @@ TOPICS = (
     ),
 )
 
+CHAINS = (
+    Chain(
+        "Who is mending your roof after the storm?",
+        "{n}, from the end of our road, and cheap too.",
+        "Any gossip from your street?",
+        "{n} {x}, nobody saw it coming.",
+        ("is moving to Lisbon", "has won the lottery", "broke both wrists", "is running for the council"),
+        "What became of the roofer of {who}?",
+    ),
+    Chain(
+        "Do the children like their new piano teacher?",
+        "They adore {n}, even the scales.",
+        "Was it a good concert on Friday?",
+        "Wonderful, {n} {x} in the second half.",
+        ("sang an aria", "fell off the stage", "played with a torn score", "conducted blindfold"),
+        "What did the piano teacher of {who} do at the concert?",
+    ),
+    Chain(
+        "Who do you share the office with now?",
+        "With {n}, who whistles.",
+        "Why is your desk full of boxes?",
+        "They belong to {n}, who {x}.",
+        ("imports cheese", "sorts old maps", "was promoted and leaves", "collects typewriters"),
+        "What is known about the colleague who shares the office with {who}?",
+    ),
+    Chain(
+        "How did you find the dentist in the end?",
+        "Through a friend. {n} is the name, very gentle.",
+        "Were you not supposed to have an appointment today?",
+        "Cancelled, because {n} {x}.",
+        ("has the flu", "is stuck in Reykjavik", "went on strike", "is having a baby"),
+        "Why does the dentist of {who} see nobody?",
+    ),
+    Chain(
+        "And who took the dog while you were away?",
+        "{n} did, with long walks every day.",
+        "What shall we give as a thank-you?",
+        "Let me think. {n} {x}, so perhaps something for that.",
+        ("keeps bees", "restores clocks", "is learning the harp", "bakes sourdough"),
+        "Which hobby has the dog sitter of {who}?",
+    ),
+    Chain(
+        "Who will be your witness at the wedding?",
+        "I asked {n}, and there were tears.",
+        "Is everybody coming, then?",
+        "All but {n}, who {x} that week.",
+        ("has an exam", "must be in court", "sails to Malta", "is on night duty"),
+        "Why is the witness at the wedding of {who} not coming?",
+    ),
+)
+
+THIRD_PEOPLE = (
+    "Ilse", "Ferreira", "Jun", "Dagmar", "Okafor", "Wanda", "Yusuf", "Solveig", "Petros", "Amara", "Rasmus", "Zelda",
+)  # fmt: skip
+
 CHATTER = (
     "Ha, exactly!", "I know what you mean.", "Sorry, I was on another call.", "Let us talk later.",
     "That sounds lovely.",
@@ -266,7 +335,4 @@ CHATTER = (
     "Good morning from the train.", "I will ask and tell you.", "Not today, I am afraid.",
 )  # fmt: skip
 
-PEOPLE = (
-    ("Mira", "Tomas"), ("Aylin", "Bogdan"), ("Chidi", "Freya"), ("Henrik", "Ines"), ("Jamal", "Kirsten"),
-    ("Leila", "Marek"), ("Noor", "Oskar"), ("Paula", "Quentin"),
-)  # fmt: skip
+PEOPLE = (("Mira", "Tomas"), ("Aylin", "Bogdan"), ("Chidi", "Freya"), ("Henrik", "Ines"))
