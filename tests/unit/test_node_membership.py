@@ -21,6 +21,7 @@ from veridical.node.runtime import Node
 from veridical.security.principal import Principal
 
 TIMEOUT_US = 5 * SECOND_US
+FOR_EVER_US = 1 << 60
 IN_A_HURRY = QUICK.model_copy(update={"readmit_after_ms": 400})
 
 
@@ -51,9 +52,9 @@ async def joined(nodes: Cluster, name: str) -> Node:
 
 
 def silence_us(node: Node, id: str) -> int:
-    """For how long that node has not heard a member."""
+    """For how long that node has not heard a member; one that it never heard has been silent for ever."""
     found = next(member for member in node.status().members if member.id == id)
-    return found.last_contact_us or 0
+    return FOR_EVER_US if found.last_contact_us is None else found.last_contact_us
 
 
 def voters(node: Node) -> set[str]:
