@@ -2,13 +2,13 @@
 
 Covered: the local store, lifecycle flags and correction chains, the scope lattice and graduation, principals and signed
 writes, fact-bound attestation, conversations and budgeted recall, the failure ledger and its regression guard,
-consolidation and revision, the promotion gate, the replicated pair and its reconciler, the memory demo
-(`test_demo_memory.py`).
+consolidation and revision, the promotion gate, the replicated pair and its reconciler, the registry with the backends
+that there are, an embedder, the memory demo (`test_demo_memory.py`) and that of a shared brain
+(`tests/process/test_demo_shared_brain.py`).
 
-Not covered, because what they show is not there yet: the registry (`known_backends`, `load_backend`) and all that is
-chosen through it (LanceDB, Postgres, Redis), mem0, embedders, `MemoryServer` and `RemoteMemory` with tokens, TLS, pins
-and mTLS, the MCP host, `cert_sha256`, and the demo of a shared brain. Where an example speaks to a server about
-something that is there, its calls are made here on a memory of this process.
+Not covered, because what they show is not there yet: LanceDB, Postgres, Redis, mem0, `MemoryServer` and `RemoteMemory`
+with tokens, TLS, pins and mTLS, the MCP host, `cert_sha256`. Where an example speaks to a server about something that
+is there, its calls are made here on a memory of this process.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from veridical.memory import (
     correction_chain,
     graduate,
     induce_hierarchy,
+    known_backends,
     lattice_recall,
     librarian_pass,
+    load_backend,
     make_id,
     propagate_revision,
     recall_budgeted,
@@ -46,6 +48,7 @@ from veridical.memory import (
     remember_conversation,
     revise_with_counterexample,
 )
+from veridical.memory.errors import Invalid
 from veridical.memory.view import make_key
 from veridical.verdict import Finding, Report, Runner, Verdict, attest_fact, signed_report, verify_fact_attestation
 from veridical.verdict.runner import SEED_VARIABLE, default_runner
@@ -85,6 +88,31 @@ def test_the_local_store(mem: LocalMemory) -> None:
     assert [(hit.trust.value, hit.text) for hit in mem.recall("sessions", scope="repo:app", k=3)] == [
         ("candidate", CLAIM)
     ]
+
+
+def test_the_local_store_by_meaning(tmp_path: Path) -> None:
+    """The same question of the same fact is answered where the model that ships with the product is chosen."""
+    with LocalMemory(tmp_path / "brain.db", embedder="local") as mem:
+        mem.write(
+            MemoryRecord(
+                kind=MemoryKind.FACT, subject="auth", predicate="uses", text=CLAIM, scope="repo:app",
+                subj_pred_key=make_key("auth", "uses", "repo:app"),
+            )
+        )  # fmt: skip
+        assert [hit.text for hit in mem.recall("how does login work", scope="repo:app", k=3)] == [CLAIM]
+
+
+def test_the_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The backends that there are; the others of the document come with what they need."""
+    monkeypatch.setenv("VERIDICAL_MEMORY_STORE", str(tmp_path / "brain.db"))
+    assert {"local", "cluster"} <= set(known_backends())
+    brain = load_backend("local")
+    written = brain.write(MemoryRecord(subject="auth", predicate="uses", text=CLAIM, scope="repo:app"))
+    assert [hit.id for hit in brain.recall("sessions", scope="repo:app", k=3)] == [written.id]
+    with pytest.raises(Invalid, match="known are"):
+        load_backend("lancedb")
+    assert isinstance(brain, LocalMemory)
+    brain.close()
 
 
 def test_lifecycle_flags(mem: LocalMemory) -> None:
