@@ -75,7 +75,8 @@ steps = st.one_of(
         st.sampled_from(["give", "take"]), st.sampled_from(PEOPLE), st.sampled_from(["*", "*", "repo:*", "team:x"]),
         st.sampled_from(["write", "review", "vouch"]), reviewers,
     ), 2),
-    st.tuples(st.just("dispute"), st.sampled_from(SUBJECTS), scopes),
+    st.tuples(st.sampled_from(["dispute", "leave", "turn", "doubt"]), st.sampled_from(SUBJECTS), scopes),
+    st.tuples(st.just("embed"), places, st.booleans()),
     st.tuples(st.just("declare"), st.sampled_from(["repo:*", "team:*"]), reviewers),
 )  # fmt: skip
 histories = st.lists(steps, min_size=20, max_size=60)
@@ -109,11 +110,13 @@ class Life:
 
     def step(self, verb: str, *rest: Any) -> None:
         """One step: the command, or the few, that it stands for, if there are any now."""
-        if verb in ("write", "sentence", "say", "dispute", "correct", "import"):
+        if verb in ("write", "sentence", "say", "correct", "import"):
             self._state(verb, *rest)
+        elif verb in ("dispute", "leave", "turn", "doubt"):
+            self._scene(verb, *rest)
         elif verb in ("enroll", "revoke", "rotate", "give", "take"):
             self._of_principals(verb, *rest)
-        elif verb in ("wait", "attest", "reinforce", "prune", "declare"):
+        elif verb in ("wait", "attest", "reinforce", "prune", "declare", "embed"):
             self._now_and_then(verb, *rest)
         else:
             is_of_contender = verb in ("approve", "reject") and rest[1]
@@ -128,9 +131,6 @@ class Life:
                 if body.kind == "failure":
                     body = body._replace(predicate="fails")
                 self._do(c.WRITE, body._replace(derived_from=self._chosen(sources)), who)
-            case "dispute", subject, scope:
-                for text, who in (("cookies", "alice"), ("cookies", "carol"), ("JWT", "bob"), ("tokens", NOBODY)):
-                    self._do(c.WRITE, c.WriteBody("fact", subject, "uses", scope, text), who)
             case "sentence", text, who, sources:
                 body = c.WriteBody("fact", "", "", "repo:app", text, derived_from=self._chosen(sources))
                 self._do(c.WRITE, body, who)
@@ -142,6 +142,30 @@ class Life:
             case _:
                 self._import(*rest)
 
+    def _scene(self, which: str, subject: str, scope: str) -> None:
+        """What chance alone would seldom bring together."""
+
+        def says(*statements: tuple[str, str]) -> bytes:
+            for text, who in statements:
+                outcome = self._do(c.WRITE, c.WriteBody("fact", subject, "uses", scope, text), who)
+            return outcome.record_id or bytes(16)
+
+        if which == "leave":  # what somebody said counts for nothing once they have left
+            says(("tokens", "dana"))
+            self.step("revoke", "dana", "carol")
+            says(("tokens", "bob"))
+            return
+        id = says(("cookies", "alice"), ("cookies", "carol"), ("JWT", "bob"), ("tokens", NOBODY))
+        if which == "doubt":  # one person is not enough against what two have verified
+            for evidence in "abc":
+                self._do(c.CONTRADICT, c.ContradictBody(id, evidence, "it is not so"), "dana")
+        elif which == "turn" and (rivals := self.world.memory.contending(id)):  # a value goes, is rejected, and returns
+            self._do(t.APPROVE, t.ReviewBody(id, rivals[0].value_digest, "looked at"), "carol")
+            says(("cookies", "dana"))
+            for rival in self.world.memory.contending(id):
+                self._do(t.REJECT, t.ReviewBody(id, rival.value_digest, "looked at"), "carol")
+            self._do(*self._about("undo", id, ()), "carol")
+
     def _now_and_then(self, verb: str, *rest: Any) -> None:
         match verb, *rest:
             case "wait", duration_us:
@@ -151,6 +175,10 @@ class Life:
             case "prune", ahead_us, who:
                 ids = tuple(self.world.memory.records)[:64]
                 self._do(c.PRUNE, c.PruneBody(self.world.now_us + ahead_us, HALF_LIFE_US, ids), who)
+            case "embed", place, of_node:
+                if record := self.world.memory.record(self._id(place)):
+                    body = c.EmbedBody(record.id, record.value_digest, "m", b"\1", 1)
+                    self._do(c.EMBED, body, NOBODY if of_node else "alice", of_node=of_node)
             case "declare", pattern, who:
                 self._do(c.SETTING, c.SettingBody(c.MULTI_VALUED, (pattern, "uses")), who)
             case _:
@@ -230,10 +258,10 @@ class Life:
                 if self._do(t.ROTATE, t.RotateBody(key, successor.public_key, proof), rest[-1]).code == "rotated":
                     self._keys[whose] = successor
 
-    def _do(self, kind: str, body: c.Body, who: str, good: bool = False) -> Outcome:
+    def _do(self, kind: str, body: c.Body, who: str, good: bool = False, of_node: bool = False) -> Outcome:
         asked = Asked(kind, body, None if who == NOBODY else self._key(who), good)
         before = dict(self.world.memory.records)
-        (outcome,) = self.world.say((kind, body), author=asked.author)
+        (outcome,) = self.world.say((kind, body), author=asked.author, of_node=of_node)
         if outcome.record_id:
             self._named[outcome.record_id] = None
         self.account.take(asked, outcome, before)

@@ -6,6 +6,8 @@ Beside every refusal stands the same call as it is allowed.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from contract_of_memory import ELSEWHERE, GRADER_SEED, HERE, Guarded, fact, new_id, receipt_for, refuses
@@ -18,6 +20,7 @@ from veridical.memory import (
     MemoryRecord,
     PromotionGate,
     Trust,
+    librarian_pass,
     regression_report,
     rules,
 )
@@ -180,6 +183,50 @@ class ReferenceTrust:
         assert regression_report(ledger.check_regressions(now)).verdict == Verdict.FAIL
         assert regression_report(ledger.check_regressions(other)).verdict == Verdict.PASS
 
+    def test_passes_of_the_librarian_raise_nothing(self, unguarded: BlockingMemory) -> None:
+        """Six without new evidence; a rule that was verified keeps its words, however a model words it now."""
+        scope = "repo:librarian"
+
+        def words(action: str) -> Callable[[str], str]:
+            return lambda _: f'{{"condition": "it is wide", "action": "{action}"}}'
+
+        ledger = FailureLedger(unguarded, scope)
+        for what in ("card", "menu"):
+            ledger.record(_failing(Finding(kind="wide", message=f"the {what} overflows")))
+        first = librarian_pass(unguarded, scope=scope, chat=words("wrap it"))
+        (rule,) = first.rules
+        assert (first.rules.written, rule.trust, rule.text) == (1, Trust.CANDIDATE, "when it is wide: wrap it")
+        unguarded.approve(rule.id)
+
+        def seen() -> Sequence[object]:
+            records = unguarded.all(scope=scope)
+            return sorted((one.id, one.trust, one.epistemic_confidence, one.support_count, one.text) for one in records)
+
+        before = seen()
+        for _ in range(6):
+            report = librarian_pass(unguarded, scope=scope, chat=words("grow it"))
+            assert (report.rules.written, report.schemas.written, report.graduated) == (0, 0, 0)
+        assert seen() == before
+        ledger.record(_failing(Finding(kind="narrow", message="the card is cut")))
+        ledger.record(_failing(Finding(kind="narrow", message="the menu is cut")))
+        assert librarian_pass(unguarded, scope=scope, chat=words("grow it")).rules.written == 1
+
+    def test_decay_does_not_depend_on_how_often_it_runs(self, unguarded: BlockingMemory) -> None:
+        """Twice at one moment, or now as well: the same is left. A time to live counts from the write itself."""
+        written = unguarded.write(fact("snow", "lies"))
+        fleeting = unguarded.write(fact("frost", "lies", ttl_s=3 * 86_400))
+        assert fleeting.expires_at is not None and fleeting.updated_at is not None
+        assert (fleeting.expires_at - fleeting.updated_at).total_seconds() == pytest.approx(3 * 86_400)
+        unguarded.decay()
+        assert unguarded.get(fleeting.id) is not None
+        in_a_week = datetime.now(UTC) + timedelta(days=7)
+        unguarded.decay(now=in_a_week)
+        assert unguarded.decay(now=in_a_week) == 0
+        assert unguarded.get(fleeting.id) is None
+        held = unguarded.get(written.id)
+        assert held is not None and (held.version, held.trust) == (written.version, Trust.CANDIDATE)
+        assert held.retrieval_strength == pytest.approx(1.0, abs=0.01)
+
     @pytest.mark.parametrize("field", ["subject", "text", "provenance", "metadata"])
     def test_a_rule_is_promoted_by_what_it_does(self, unguarded: BlockingMemory, runner: Runner, field: str) -> None:
         """A good one is; one that knows the canary or was rejected is not, and the answer says what happened."""
@@ -211,3 +258,7 @@ class ReferenceTrust:
         assert gate.consider(good).promoted is True
         held = unguarded.get(good.id)
         assert held is not None and held.trust == Trust.VERIFIED
+
+
+def _failing(finding: Finding) -> Report:
+    return Report(grader="vision", verdict=Verdict.FAIL, findings=(finding,))
