@@ -146,9 +146,9 @@ class Life:
         """What chance alone would seldom bring together."""
 
         def says(*statements: tuple[str, str]) -> bytes:
-            for text, who in statements:
-                outcome = self._do(c.WRITE, c.WriteBody("fact", subject, "uses", scope, text), who)
-            return outcome.record_id or bytes(16)
+            bodies = [(c.WriteBody("fact", subject, "uses", scope, text), who) for text, who in statements]
+            outcomes = [self._do(c.WRITE, body, who) for body, who in bodies]
+            return outcomes[-1].record_id or bytes(16)
 
         if which == "leave":  # what somebody said counts for nothing once they have left
             says(("tokens", "dana"))
