@@ -91,7 +91,7 @@ def decay(world: Any) -> None:
 def test_the_histories_reach_everything_that_can_happen() -> None:
     """Every event occurs in some of them, or the properties above would say less than they seem to."""
     named = {value for name, value in vars(events).items() if name.isupper() and isinstance(value, str)}
-    missing = named - {events.EXPIRED, events.EMBEDDED}  # no command of a caller: nodes say it (test_projection_served)
+    missing = named - {events.EXPIRED}
 
     @settings(PATIENT, max_examples=1_000, database=None, derandomize=True)
     @given(histories, st.booleans())
