@@ -12,6 +12,7 @@ from ..memory.errors import Invalid, OutcomeUnknown, Refused
 from ..memory.fields import json_text
 from ..memory.importing import imported_belief
 from ..memory.lattice import SIBLINGS_NEEDED, ScopeLattice, graduations
+from ..memory.ranking import best_of
 from ..memory.record import Record
 from ..memory.scope import normal_pattern, normal_scope
 from ..memory.view import Done, MemoryKind, MemoryRecord, RecordVersion, Trust
@@ -423,7 +424,7 @@ class TrustCalls(ABC):
             timeout_s=timeout_s,
         )
         hits.sort(key=lambda hit: (-(hit.score or 0.0), scopes.index(hit.scope)))
-        del hits[k:]
+        hits[:] = best_of(hits, k, lambda hit: hit.trust == Trust.VERIFIED)
         return hits
 
 

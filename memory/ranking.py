@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from .lifecycle import Weighed, strength_ppm
@@ -18,6 +18,7 @@ _DECIMALS: Final = 9  # far below any meaningful difference, far above what proc
 
 
 _Id = TypeVar("_Id", bytes, str)
+_Hit = TypeVar("_Hit")
 
 
 def is_recallable(record: Record) -> bool:
@@ -58,3 +59,14 @@ def normalised(scores: Sequence[float]) -> list[float]:
     highest = max(scores)
     span = max(highest - min(scores), NARROWEST_SPAN * highest)
     return [1.0 - (highest - score) / span if span else 1.0 for score in scores]
+
+
+def best_of(ordered: Sequence[_Hit], k: int, is_verified: Callable[[_Hit], bool]) -> list[_Hit]:
+    """The first `k` by rank. Where there is room for more than one, the best verified hit is among them.
+
+    The rank alone does not promise that: a better fit of the words can weigh more than trust, and candidates are many.
+    """
+    best = list(ordered[:k])
+    if k > 1 and len(ordered) > k and not any(map(is_verified, best)):
+        best[-1:] = [next(filter(is_verified, ordered), best[-1])]
+    return best

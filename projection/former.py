@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ..memory import events
-from ..memory.record import CANDIDATE, VERIFIED, PastVersion, Record
+from ..memory.record import CANDIDATE, EPISODE, VERIFIED, PastVersion, Record
 from ..memory.scope import scope_matches
 from . import schema
 from .answers import Filters
-from .rows import TRUST_NUMBERS, is_searchable, searched_text
+from .rows import TRUST_NUMBERS, is_searchable, past_of, searched_text
 from .schema import EVER_SINCE, FOREVER, FULL_TEXT_WEIGHTS
 from .sqlite import write_rows
 
 FORMER: Final = "former_words"
 LANE: Final = "former words"
-FORGETTING: Final = (events.FORGOTTEN, events.ERASED, events.WITHDRAWN, events.UNSAID, events.PRUNED)
-"""What ends a value so that no question about the past brings it back."""
+FORGETTING: Final = frozenset({events.FORGOTTEN, events.ERASED, events.WITHDRAWN, events.UNSAID})
+"""What ends the life of a record so that no question about the past brings it back."""
 ONLY_WORDS: Final = "as of another moment it is searched by words only"
 
 Row = tuple[Any, ...]
@@ -45,10 +45,7 @@ SELECT id, score FROM (
 _IDS: Final = """
 SELECT id FROM (SELECT id FROM record WHERE id > ?1 UNION SELECT id FROM past WHERE id > ?1) ORDER BY id LIMIT ?2
 """
-_FORGOTTEN_SINCE: Final = f"""
-SELECT 1 FROM past WHERE id = ? AND until_us >= ? AND ended_by IN ({", ".join(f"'{each}'" for each in FORGETTING)})
-LIMIT 1
-"""
+_LAST_FIRST: Final = "SELECT body FROM past WHERE id = ? ORDER BY until_index DESC, until_place DESC, ordinal DESC"
 
 
 class Moment(NamedTuple):
@@ -129,11 +126,10 @@ def former_hits(
         parts.append(("former.valid_to_us > ?", moment.valid_at_us))
     if scopes is not None:
         parts.append(("former.scope IN (SELECT value FROM json_each(?))", json.dumps(list(scopes))))
-    if filters.kind is not None:
-        parts.append(("former.kind = ?", filters.kind))
+    parts.append(("former.kind != ?", EPISODE) if filters.kind is None else ("former.kind = ?", filters.kind))
     if filters.trust is not None:
         parts.append(("former.trust = ?", TRUST_NUMBERS.get(filters.trust, -1)))
-    sql = _FOUND.format(conditions=" AND ".join(part for part, _ in parts) or "1")
+    sql = _FOUND.format(conditions=" AND ".join(part for part, _ in parts))
     found: dict[bytes, float] = {}
     for id, score in connection.execute(sql, (expression, *(value for _, value in parts), slice, slice)):
         found[id] = max(found.get(id, 0.0), -score)
@@ -145,9 +141,18 @@ def ids_after(connection: sqlite3.Connection, after: bytes, limit: int) -> list[
     return [id for (id,) in connection.execute(_IDS, (after, limit))]
 
 
-def is_gone_since(connection: sqlite3.Connection, record: Record) -> bool:
-    """Whether what that version held was forgotten later on."""
-    return connection.execute(_FORGOTTEN_SINCE, (record.id, record.updated_at_us)).fetchone() is not None
+def is_taken_back(connection: sqlite3.Connection, record: Record, present: Record | None) -> bool:
+    """Whether the life of a record that this version belongs to has ended by forgetting; a prune is none.
+
+    What was forgotten and came back by undo lives on; what was forgotten and stated anew has begun another life.
+    """
+    if present is not None and present.created_at_us == record.created_at_us:
+        return False
+    for (body,) in connection.execute(_LAST_FIRST, (record.id,)):
+        past = past_of(body)
+        if past.record.created_at_us == record.created_at_us:
+            return past.ended_by in FORGETTING
+    return False
 
 
 def passes(record: Record, filters: Filters) -> bool:

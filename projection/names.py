@@ -44,5 +44,5 @@ def unnamed(question: str, named: Mapping[str, int]) -> str:
     """
     rest = question
     for name in sorted(named, key=len, reverse=True):
-        rest = rest.replace(name, " ")
+        rest = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", rest)
     return rest if any(map(str.isalnum, rest)) else question

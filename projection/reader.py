@@ -47,7 +47,7 @@ from .answers import (
 )  # fmt: skip
 from .errors import SnapshotRevoked, translated
 from .filters import Conditions
-from .former import ONLY_WORDS, Moment, ids_after, is_gone_since, passes
+from .former import ONLY_WORDS, Moment, ids_after, is_taken_back, passes
 from .queue import Queue
 from .recall import AskedOf, Meaning, Search
 from .rows import (
@@ -173,13 +173,15 @@ class Reader(StoredState):
     ) -> Records:
         """The records of those ids, rejected ones included, expired ones not.
 
-        `as_of_us`: what was held at that recorded time. `valid_at_us`: of the values held (then), the one that was true
-        at that valid time, which may be one that was superseded since. At most 1 000 ids.
+        `as_of_us`: what was held at that recorded time; a time to come is now. `valid_at_us`: of the values held
+        (then), the one that was true at that valid time, perhaps one that was superseded since. At most 1 000 ids.
         """
         if len(ids) > GET_LIMIT:
             raise TooLarge("ids", len(ids), GET_LIMIT, "ids")
         with self.snapshot():
             point = self.point(now_us)
+            if as_of_us is not None and as_of_us >= point.now_us:
+                as_of_us = None
             judged_us = point.now_us if as_of_us is None else as_of_us
             return Records(point, tuple(self._found(id, judged_us, as_of_us, valid_at_us) for id in ids))
 
@@ -377,7 +379,7 @@ class Reader(StoredState):
         if present is not None and present.version == record.version:
             return record
         is_rejected = self.rejected(id, record.value_digest)
-        return None if is_rejected or is_gone_since(self._connection, record) else record
+        return None if is_rejected or is_taken_back(self._connection, record, present) else record
 
     def page(self, now_us: int, *, filters: Filters = ANYTHING, after: bytes = b"", limit: int = PAGE_LIMIT) -> Page:
         """The next of all records that have not expired, rejected ones included, in the order of their ids."""

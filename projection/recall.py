@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import log
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ..embedding.embedder import Embedder
-from ..memory.ranking import normalised, order, rank
+from ..memory.ranking import best_of, normalised, order, rank
 from ..memory.record import CANDIDATE, VERIFIED, Record
 from . import schema
 from .answers import Filters, Hit
@@ -25,7 +25,7 @@ from .filters import Conditions
 from .former import LANE as FORMER_LANE
 from .former import Moment, former_hits
 from .names import names_in, unnamed
-from .rows import TRUST_NUMBERS, VERIFIED_MARK, record_of
+from .rows import TRUST_NUMBERS, VERIFIED_MARK, mark_of_name, record_of
 from .schema import FULL_TEXT_WEIGHTS, SAMPLE_ONE_IN
 from .terms import EVERYWHERE, SMALL_POPULATION, TERMS_ASKED_LIMIT, Budget, Choice, choose
 
@@ -75,6 +75,10 @@ FROM record WHERE number IN (SELECT value FROM json_each(?))
 """
 _BODIES: Final = "SELECT number, body FROM content WHERE number IN (SELECT value FROM json_each(?))"
 _TRUST_NAMES: Final = {number: name for name, number in TRUST_NUMBERS.items()}
+
+
+Key = TypeVar("Key", int, bytes)
+"""A row number or a record's id."""
 
 
 class Lane(NamedTuple):
@@ -161,7 +165,7 @@ class Search:
         named = self._named(question)
         lanes.append(self._by_meaning(unnamed(question, named), slice))
         self._weigh(lanes[1].scores)
-        best = _best(self._ranked(lanes, frozenset(named.values())), k)
+        best = best_of(self._ranked(lanes, frozenset(named.values())), k, _is_verified)
         records = self._records(ranked.candidate.number for ranked in best)
         return [_hit(ranked, records[ranked.candidate.number], lanes) for ranked in best], choice
 
@@ -191,17 +195,15 @@ class Search:
             *(({self._id(number): score for number, score in lane.scores.items()}, lane) for lane in present),
             (former, Lane(FORMER_LANE, {}, present[0].weight if present[0].scores else 1.0)),
         ]
-        sums: defaultdict[bytes, float] = defaultdict(float)
-        for scores, lane in lanes:
-            for id, share in zip(scores, normalised(list(scores.values())), strict=True):
-                sums[id] += lane.weight * share
-        best_sum = max(sums.values(), default=1.0) or 1.0
-        records = {id: record for id in sums if (record := found(id)) is not None}
+        records = {id: record for scores, _ in lanes for id in scores if (record := found(id)) is not None}
+        marks = frozenset(names_in(question).values())
+        named = {id for id, record in records.items() if mark_of_name(record) in marks}
+        held = [({id: score for id, score in scores.items() if id in records}, lane.weight) for scores, lane in lanes]
         ranked = [
-            Ranked(rank(record, sums[id] / best_sum, self._now_us), sums[id] / best_sum, _candidate(record))
-            for id, record in records.items()
+            Ranked(rank(records[id], relevance, self._now_us), relevance, _candidate(records[id]))
+            for id, relevance in relevances(held, named).items()
         ]
-        best = _best(sorted(ranked, key=lambda each: order(each.score, each.candidate.id)), k)
+        best = best_of(sorted(ranked, key=lambda each: order(each.score, each.candidate.id)), k, _is_verified)
         return [
             Hit(
                 records[id := bytes.fromhex(each.candidate.id)], each.score, each.relevance,
@@ -316,22 +318,11 @@ class Search:
 
     def _ranked(self, lanes: Sequence[Lane], named: frozenset[int]) -> list[Ranked]:
         ranked: list[Ranked] = []
-        for number, relevance in self._relevances(lanes, named).items():
+        of_named = {number for lane in lanes for number in lane.scores if self._known[number].name in named}
+        for number, relevance in relevances([(lane.scores, lane.weight) for lane in lanes], of_named).items():
             candidate = self._known[number]
             ranked.append(Ranked(rank(candidate, relevance, self._now_us), relevance, candidate))
         return sorted(ranked, key=lambda each: order(each.score, each.candidate.id))
-
-    def _relevances(self, lanes: Sequence[Lane], named: frozenset[int]) -> dict[int, float]:
-        """The lanes added up, and more for who is asked about; the best has 1."""
-        sums: defaultdict[int, float] = defaultdict(float)
-        for lane in lanes:
-            for number, share in zip(lane.scores, normalised(list(lane.scores.values())), strict=True):
-                sums[number] += lane.weight * share
-        for number in sums:
-            if self._known[number].name in named:
-                sums[number] += NAME_BOOST
-        best = max(sums.values(), default=0.0)
-        return {number: round(total / best, RELEVANCE_DECIMALS) for number, total in sums.items()} if best else {}
 
     def _weigh(self, numbers: Iterable[int]) -> None:
         """Know what ranks these candidates."""
@@ -348,6 +339,18 @@ class Search:
         return json.loads(self._connection.execute(sql, parameters).fetchone()[0])
 
 
+def relevances(lanes: Sequence[tuple[Mapping[Key, float], float]], named: Set[Key]) -> dict[Key, float]:
+    """Scores by lane, each lane with its weight, added up, and more for who is asked about; the best has 1."""
+    sums: defaultdict[Key, float] = defaultdict(float)
+    for scores, weight in lanes:
+        for key, share in zip(scores, normalised(list(scores.values())), strict=True):
+            sums[key] += weight * share
+    for key in named:
+        sums[key] += NAME_BOOST
+    best = max(sums.values(), default=0.0)
+    return {key: round(total / best, RELEVANCE_DECIMALS) for key, total in sums.items()} if best else {}
+
+
 def _hit(ranked: Ranked, record: Record, lanes: Sequence[Lane]) -> Hit:
     number = ranked.candidate.number
     scores = {lane.name: lane.scores[number] for lane in lanes if number in lane.scores}
@@ -359,17 +362,6 @@ def _candidate(record: Record) -> Candidate:
         0, record.id.hex(), record.trust, record.confidence_ppm, record.support, record.pinned, record.strength_ppm,
         record.strength_at_us, 0,
     )  # fmt: skip
-
-
-def _best(ordered: Sequence[Ranked], k: int) -> Sequence[Ranked]:
-    """The first `k` by rank. Where there is room for more than one, the best verified hit is among them.
-
-    The rank alone does not promise that: a better fit of the words can weigh more than trust, and candidates are many.
-    """
-    best = list(ordered[:k])
-    if k > 1 and len(ordered) > k and not any(map(_is_verified, best)):
-        best[-1:] = [next(filter(_is_verified, ordered), best[-1])]
-    return best
 
 
 def _is_verified(ranked: Ranked) -> bool:

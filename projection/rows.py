@@ -165,9 +165,14 @@ def facets(number: int, record: Record, scope: int, searchable: bool) -> tuple[i
         FOREVER if expiry_us is None else expiry_us,
         EVER_SINCE if record.valid_from_us is None else record.valid_from_us,
         FOREVER if record.valid_to_us is None else record.valid_to_us,
-        name_mark(normal_name(record.subject or speaker_of(record))),
+        mark_of_name(record),
         record.updated_at_us,
     )
+
+
+def mark_of_name(record: Record) -> int:
+    """By what a question that names its subject, or who says it, is known."""
+    return name_mark(normal_name(record.subject or speaker_of(record)))
 
 
 def speaker_of(record: Record) -> str:

@@ -2,7 +2,7 @@
 
 A vector is a function of the record's words and of the embedder, as the full text is of the words. Where making one
 needs nobody else and always gives the same, the fold makes it in the transaction that writes the record: the same
-history gives the same answers on every node, and nothing is ever found by words that is not found by meaning too.
+history gives the same answers on every node, and no record that is found by words still waits for its vector.
 """
 
 from __future__ import annotations

@@ -884,6 +884,17 @@ class ContractOfMemory:
             "shop:x"
         ]
 
+    def test_a_lattice_hides_no_verified_hit(self, unguarded: BlockingMemory) -> None:
+        """However many candidates of however many scopes fit better: it has a place among the first k."""
+        lattice = ScopeLattice({"den:x": "cave:m"})
+        told = unguarded.write(MemoryRecord(subject="kiln", predicate="is", text="fires at night", scope="cave:m"))
+        unguarded.approve(told.id)
+        for number in range(8):
+            text = f"kiln kiln heat {number}"
+            unguarded.write(MemoryRecord(subject=f"kiln heat {number}", predicate="kiln", text=text, scope="den:x"))
+        hits = unguarded.lattice_recall("kiln heat", scope="den:x", lattice=lattice, k=3)
+        assert len(hits) == 3 and told.id in {hit.id for hit in hits}
+
     def test_scopes_are_placed_without_a_circle(self, unguarded: BlockingMemory) -> None:
         """Each has one parent; taking it out is a placement too."""
         assert unguarded.set_scope_parent("part:a", "part:b").outcome == "set"

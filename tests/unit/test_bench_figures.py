@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +13,7 @@ if TYPE_CHECKING:
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-@pytest.fixture(autouse=True)
-def bench_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The modules of `bench/`, which no package holds, can be imported, and nobody else finds them afterwards."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
-    yield
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCH)):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("bench_modules")
 
 
 def figures_of(**systems: dict[str, float]) -> Figures:

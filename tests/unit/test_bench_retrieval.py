@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,7 @@ NUMBER = re.compile(r"\d\.\d+")
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-@pytest.fixture(autouse=True)
-def bench_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The modules of `bench/`, which no package holds, can be imported, and nobody else finds them afterwards."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
-    yield
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCH)):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("bench_modules")
 
 
 def test_recall_is_better_than_plain_search_and_the_page_says_how_much() -> None:

@@ -116,6 +116,40 @@ def test_what_was_taken_back_since_is_in_no_answer(fold: Folder, verb: str, tmp_
     assert rows == (0 if verb == "erase" else 1,)
 
 
+def test_what_came_back_is_told_of_the_past_again(fold: Folder) -> None:
+    """A forgetting that was undone forgets nothing; neither does one who takes back what another states as well."""
+    world = World()
+    world.write("the word is swordfish", "door", "word")
+    world.write("the word is swordfish", "door", "word", author=BOB)
+    then, id = world.now_us, fact_id("door", "word")
+    world.say((c.WITHDRAW, c.WithdrawBody(id, "", "")), author=BOB)
+    reader = fold(world.entries).reader()
+    assert found(reader, "swordfish", world, Filters(as_of_us=then)) == ["the word is swordfish"]
+    world.say((c.FORGET, c.ForgetBody(id)), author=ALICE)
+    forgotten = fold(world.entries).reader().history(id, world.now_us).items[0]
+    assert forgotten.ended_by == "forgotten"
+    reader = fold(world.entries).reader()
+    assert found(reader, "swordfish", world, Filters(as_of_us=then)) == []
+    world.say((t.UNDO, t.UndoBody(id, (1, world.last, 0), "a mistake")), author=ALICE)
+    world.write("the word is trout", "door", "word")
+    reader = fold(world.entries).reader()
+    assert found(reader, "swordfish", world, Filters(as_of_us=then)) == ["the word is swordfish"]
+    assert listed(reader, world, Filters(as_of_us=then)) == ["the word is swordfish"]
+
+
+def test_whom_a_question_names_comes_first_then_too(fold: Folder) -> None:
+    """Of two who fit as well otherwise."""
+    world = World()
+    for name in ("Dana", "Noor"):
+        world.write(f"{'Noor' if name == 'Dana' else 'Dana'} likes tea", name, "says")
+    then = world.now_us
+    for name in ("Dana", "Noor"):
+        world.write("nothing", name, "says")
+    reader = fold(world.entries).reader()
+    for name, text in (("Dana", "Noor likes tea"), ("Noor", "Dana likes tea")):
+        assert found(reader, f"what does {name} say of tea", world, Filters(as_of_us=then))[0] == text
+
+
 def test_filters_hold_then_as_now(fold: Folder) -> None:
     """Scope, kind and trust, as they were."""
     world = World()
@@ -153,6 +187,15 @@ def test_what_had_expired_by_then_is_not_held(fold: Folder) -> None:
     assert found(reader, "note", world, ANYTHING) == []
     assert found(reader, "note", world, Filters(as_of_us=written + SECOND_US)) == ["a short note"]
     assert found(reader, "note", world, Filters(as_of_us=written + 20 * SECOND_US)) == []
+
+
+def test_a_time_to_come_expires_nothing_yet(fold: Folder) -> None:
+    """By id as by words: it is now."""
+    world = World()
+    id = world.write("a short note", "note", "is", ttl_us=10 * SECOND_US)
+    reader, later = fold(world.entries).reader(), world.now_us + 60 * SECOND_US
+    assert reader.get(id, world.now_us, as_of_us=later)[1] is not None
+    assert found(reader, "note", world, Filters(as_of_us=later)) == ["a short note"]
 
 
 def test_with_an_embedder_the_past_is_searched_by_words_and_says_so() -> None:
@@ -201,7 +244,9 @@ def taken_back(whole: Reader, record: Record) -> bool:
         return False
     items = whole.history(record.id, 1 << 60, limit=1000).items
     later = {item.ended_by for item in items if item.until_us is not None and item.until_us >= record.updated_at_us}
-    return whole.rejected(record.id, record.value_digest) or bool(later & {"forgotten", "erased", "pruned"})
+    return whole.rejected(record.id, record.value_digest) or bool(
+        later & {"forgotten", "erased", "withdrawn", "unsaid"}
+    )
 
 
 def step(world: World, chance: random.Random) -> None:
