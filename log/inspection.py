@@ -10,13 +10,13 @@ from .database import connect_reader, placed_error
 from .errors import LogDamaged, LogForeign
 from .journal import Journal, dropped_frame, read_journal, recovered_frames
 from .reader import Reader
-from .rows import SCHEMA
+from .rows import LATER_TABLES, SCHEMA
 
 APPLICATION_ID = 0x5644_4C47
 """Marks the file as a log of Veridical ("VDLG") in SQLite's header."""
 
-FORMAT = 1
-"""The version of tables and rows, in SQLite's `user_version`."""
+FORMAT = 2
+"""The version of tables and rows, in SQLite's `user_version`. Earlier ones are read, and carried on by a writer."""
 
 
 def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
@@ -42,14 +42,25 @@ def inspect(path: Path, acknowledged: int, *, alone: bool) -> bool:
             raise LogDamaged(path.name, None, "its tables are not those of a log", page=1) from error
 
 
+def schema_of(version: int) -> dict[str, str]:
+    """The tables of a log of that format."""
+    later = {name for since, names in LATER_TABLES.items() if since > version for name in names}
+    return {name: sql for name, sql in SCHEMA.items() if name not in later}
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return version
+
+
 def _inspect_open(connection: sqlite3.Connection, path: Path, acknowledged: int, journal: Journal | None) -> bool:
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema").fetchall())
     if journal is not None:
         _check_journal(journal, path)
     if not tables and not acknowledged:
         return False
-    _check_header(connection, path, acknowledged)
-    if tables != SCHEMA:
+    _check_header(connection, path, acknowledged, tables)
+    if tables not in (SCHEMA, schema_of(_version(connection))):
         raise LogDamaged(path.name, None, "its tables are not those of a log", page=1)
     state = Reader(connection, path.name).state()
     if state.writes < acknowledged:
@@ -65,13 +76,14 @@ def _check_journal(journal: Journal, path: Path) -> None:
         raise LogDamaged(path.name + "-wal", None, what, page=frame)
 
 
-def _check_header(connection: sqlite3.Connection, path: Path, acknowledged: int) -> None:
+def _check_header(connection: sqlite3.Connection, path: Path, acknowledged: int, tables: dict[str, str]) -> None:
+    """A version that was never written, with the tables of this one, is rot; else it is that of later software."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    if (application, version) == (APPLICATION_ID, FORMAT):
+    version = _version(connection)
+    if application == APPLICATION_ID and 1 <= version <= FORMAT:
         return
-    if acknowledged:
-        raise LogDamaged(path.name, None, "its header is not that of a log", page=1)
+    if acknowledged and (application != APPLICATION_ID or version < 1 or tables == SCHEMA):
+        raise LogDamaged(path.name, None, f"its header is not that of a log of format {FORMAT} or before", page=1)
     if application != APPLICATION_ID:
         raise LogForeign(f"{path} is a database of something else")
-    raise LogForeign(f"{path} has format {version}, this version of the software reads format {FORMAT}")
+    raise LogForeign(f"{path} has format {version}, this version of the software reads formats up to {FORMAT}")

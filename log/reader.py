@@ -23,6 +23,7 @@ from .rows import (
     SELECT_NEXT_SEALED,
     SELECT_ROOT_PAGE,
     SELECT_SEALS,
+    SELECT_SEEN,
     SELECT_STATE,
     SELECT_WEIGHTS,
     BadRow,
@@ -32,6 +33,7 @@ from .rows import (
     entry_of,
     identity_of,
     seal_of,
+    seen_of,
     state_of,
 )
 from .seal import Seal
@@ -43,6 +45,14 @@ class HardState(NamedTuple):
     promised_epoch: int = 0
     node: str | None = None
     run: str | None = None
+
+
+class Seen(NamedTuple):
+    """How far a member was seen: the epoch that it has promised, and how many entries it has acknowledged in it."""
+
+    node: str
+    epoch: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,7 @@ class RestoredLog:
     seals: tuple[Seal, ...]
     configurations: tuple[Configuration, ...]
     keys: dict[str, bytes]
+    seen: tuple[Seen, ...] = ()
 
     def committed_on(self, node: str) -> int:
         """How much of this node's log is committed for sure: more than it was told of where it is the only voter.
@@ -101,6 +112,19 @@ class Reader:
             return None if row is None else identity_of(row)
         except BadRow as error:
             raise self._damaged_table("identity", str(error)) from error
+
+    def seen(self) -> tuple[Seen, ...]:
+        """How far this node has seen other members; nothing in a log of a format that did not keep it."""
+        if self._connection.execute(SELECT_ROOT_PAGE, ("seen",)).fetchone() is None:
+            return ()
+        rows = self._connection.execute(SELECT_SEEN).fetchall()
+        try:
+            [row] = rows
+            return tuple(Seen(*each) for each in seen_of(row))
+        except BadRow as error:
+            raise self._damaged_table("seen", str(error)) from error
+        except ValueError as error:
+            raise self._damaged_table("seen", f"there are {len(rows)} rows of what was seen, not one") from error
 
     def entries(self, first: int, last: int) -> Generator[Entry]:
         """Every entry from `first` to `last`, each linked to the one before."""
@@ -184,6 +208,7 @@ class Reader:
             seals=tuple(self.seals(first, state.last.index)),
             configurations=(*before[-1:], *later),
             keys={member.id: member.public_key for known in (*before, *later) for member in known.members},
+            seen=self.seen(),
         )
 
     def configurations(self) -> list[Configuration]:

@@ -7,6 +7,7 @@ hashing anything. A deliberate change is found by `verify`, which trusts nothing
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any, TypeAlias, cast
 from zlib import crc32
 
@@ -69,7 +70,15 @@ CREATE TABLE identity (
     node TEXT NOT NULL,
     checksum INTEGER NOT NULL
 )""",
+    "seen": """\
+CREATE TABLE seen (
+    one INTEGER PRIMARY KEY,
+    members BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
 }
+LATER_TABLES = {2: ("seen",)}
+"""The tables that each later format has added."""
 
 _ENTRY = "entry_index, epoch, time_us, prev_hash, hash, envelope, signature, events, bodies, checksum"
 _SEAL = "entry_index, epoch, hash, sealer, signature, checksum"
@@ -88,6 +97,9 @@ SELECT_CONFIGURATIONS = "SELECT entry_index, checksum FROM configurations WHERE 
 SELECT_STATE = f"SELECT {_STATE} FROM state"
 SELECT_ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
 SELECT_IDENTITY = "SELECT cluster_id, cluster, node, checksum FROM identity"
+
+SELECT_SEEN = "SELECT members, checksum FROM seen"
+REPLACE_SEEN = "INSERT OR REPLACE INTO seen (one, members, checksum) VALUES (1, ?, ?)"
 
 INSERT_ENTRY = f"INSERT INTO entries ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 REPLACE_ENTRY = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
@@ -221,6 +233,19 @@ def identity_of(row: Row) -> tuple[str, str, str]:
     _require_checksum(row, "the identity")
     cluster_id, cluster, node, _ = row
     return (cluster_id, cluster, node)
+
+
+def seen_row(seen: Iterable[tuple[str, int, int]]) -> Row:
+    """The row of table `seen`: member, epoch and index of each."""
+    members = pack([list(each) for each in seen])
+    return (members, _checksum((members,)))
+
+
+def seen_of(row: Row) -> list[tuple[str, int, int]]:
+    """What such a row holds. Raises `BadRow` when its checksum does not fit."""
+    _require_checksum(row, "the list of what was seen")
+    found = cast("list[list[Any]]", msgpack.unpackb(row[0]))  # pyright: ignore[reportUnknownMemberType]
+    return [(node, epoch, index) for node, epoch, index in found]
 
 
 def _with_erasures(entry: Entry) -> list[Canonical]:

@@ -19,10 +19,10 @@ from .database import DAMAGES_LIMIT, Database, file_damages
 from .entry import Anchor, Entry, Position
 from .errors import EraseIncomplete, LogDamaged, LogError, LogForeign
 from .flaws import Flaw, require_link
-from .inspection import APPLICATION_ID, FORMAT, inspect
+from .inspection import APPLICATION_ID, FORMAT, inspect, schema_of
 from .mark import Mark, sync_directory
 from .reader import HardState, Reader, RestoredLog
-from .rows import INSERT_IDENTITY, REPLACE_STATE, SCHEMA, State, identity_row, state_row
+from .rows import INSERT_IDENTITY, REPLACE_SEEN, REPLACE_STATE, SCHEMA, State, identity_row, seen_row, state_row
 from .seal import Seal
 from .writer import Erasure, Write, Writer
 
@@ -118,9 +118,10 @@ class LogStore:
         seals: Sequence[Seal] = (),
         hard_state: HardState | tuple[int, str | None, str | None] | None = None,
         commit_index: int | None = None,
+        seen: Sequence[tuple[str, int, int]] | None = None,
     ) -> None:
         """One durable transaction: on return all of it is on disk, with one fsync."""
-        self.write_many([Write(cut_after, entries, seals, hard_state, commit_index)])
+        self.write_many([Write(cut_after, entries, seals, hard_state, commit_index, seen)])
 
     def write_many(self, writes: Sequence[Write]) -> None:
         """Several writes, in order, in one durable transaction with one fsync (group commit)."""
@@ -272,6 +273,8 @@ def _opened_to_write(path: Path) -> LogStore:
         if not found:
             _make_tables(database)
             sync_directory(path.parent)
+        else:
+            _carry_on(database)
         # With nothing left of an earlier run, a page of the journal that looks like a later transaction's is one.
         database.checkpoint("TRUNCATE")
         store = LogStore(database, mark)
@@ -285,10 +288,22 @@ def _opened_to_write(path: Path) -> LogStore:
     return store
 
 
+def _carry_on(database: Database) -> None:
+    """Give a log of an earlier format the tables that it lacks."""
+    with database.transaction() as connection:
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version < FORMAT:
+            for name in SCHEMA.keys() - schema_of(version).keys():
+                connection.execute(SCHEMA[name])
+            connection.execute(REPLACE_SEEN, seen_row(()))
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+
+
 def _make_tables(database: Database) -> None:
     with database.transaction() as connection:
         for table in SCHEMA.values():
             connection.execute(table)
         connection.execute(REPLACE_STATE, state_row(State()))
+        connection.execute(REPLACE_SEEN, seen_row(()))
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={FORMAT}")

@@ -18,10 +18,12 @@ from .rows import (
     REPLACE_CONFIGURATION,
     REPLACE_ENTRY,
     REPLACE_SEAL,
+    REPLACE_SEEN,
     State,
     configuration_row,
     entry_row,
     seal_row,
+    seen_row,
 )
 from .seal import Seal
 
@@ -37,6 +39,7 @@ class Write(NamedTuple):
     seals: Sequence[Seal] = ()
     hard_state: HardState | tuple[int, str | None, str | None] | None = None
     commit_index: int | None = None
+    seen: Sequence[tuple[str, int, int]] | None = None
 
 
 class Erasure(NamedTuple):
@@ -68,6 +71,8 @@ class Writer:
             state = _promised(state, HardState(*write.hard_state))
         if write.commit_index is not None:
             state = _committed(state, write.commit_index)
+        if write.seen is not None:
+            self._connection.execute(REPLACE_SEEN, seen_row(write.seen))
         return state
 
     def erase(self, state: State, erasure: Erasure) -> None:

@@ -64,11 +64,14 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.engine")
 
 @dataclass(frozen=True, slots=True)
 class EnginePort:
-    """Who hears what the node as a whole must know: `damaged` that its log is, `step_aside` that others should lead."""
+    """Who hears what the node as a whole must know: `damaged` that its log is, `lost` that its disk is an older copy,
+    `step_aside` that others should lead.
+    """
 
     role: Callable[[RoleChanged], None]
     transfer_ended: Callable[[str], None]
     damaged: Callable[[str], None]
+    lost: Callable[[str], None]
     step_aside: Callable[[], None]
     fatal: Callable[[str], None]
 
@@ -223,6 +226,7 @@ class Engine:
             m.RoleChanged: self._on_role,
             m.TransferEnded: self._on_transfer_ended,
             m.Discarded: self._on_discarded,
+            m.Lost: lambda lost: self._port.lost(lost.reason),
             m.Halt: self._on_halt,
         }
 

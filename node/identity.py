@@ -18,6 +18,7 @@ import hmac
 import json
 import os
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
@@ -29,6 +30,11 @@ from .system import Entropy
 FORMAT = 1
 NODE_ID_BYTES = 8
 SEED_BYTES = 32
+PARTS = ("", "-wal", "-shm", "-mark")
+"""What the names of a database's files end with."""
+
+ASIDE = "older-copy"
+"""What the name of a directory begins with that keeps the files of a node which turned out to be an older copy."""
 
 
 class StartRefused(Exception):
@@ -151,6 +157,23 @@ class DataDirectory:
         self._digest_secret = secret
         self._store(replace(self.identity, digest_cluster_id=self.identity.cluster_id))
 
+    def set_aside(self) -> Path:
+        """Move this node's files into a directory of their own; returns it. Whoever starts here then is another node.
+
+        The log goes first: what a crash leaves of the rest is a node without a log, which its cluster turns away again.
+        """
+        places = self.places
+        assert places is not None, "a memory without files has no older copy"
+        aside = _vacant(places.log.parent / f"{ASIDE}-{self.identity.node_id}")
+        aside.mkdir(mode=0o700)
+        databases = [each.with_name(each.name + ending) for each in (places.log, places.projection) for ending in PARTS]
+        for file in (*databases, places.digest_key, places.key, places.identity):
+            if file.exists():
+                file.rename(aside / file.name)
+        for folder in (aside, places.log.parent):
+            _sync(folder)
+        return aside
+
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
@@ -233,7 +256,17 @@ def _write_identity(path: Path, identity: Identity) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    _sync(path.parent)
+
+
+def _vacant(path: Path) -> Path:
+    """That path, or the first one with a number behind it that nothing has."""
+    paths = (path if not number else path.with_name(f"{path.name}-{number + 1}") for number in count())
+    return next(each for each in paths if not each.exists())
+
+
+def _sync(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:

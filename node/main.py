@@ -37,6 +37,8 @@ COLLECTOR_THRESHOLDS: Final = (50_000, 20, 100)
 ENDED_WELL: Final = 0
 ENDED_BADLY: Final = 1
 NOT_STARTED: Final = 2
+BORN_ANEW: Final = -1
+"""Not the end: this node's disk was an older copy, and the process goes on as a new member."""
 
 SECOND_US: Final = 1_000_000
 GRACE_S: Final = 2.0
@@ -134,9 +136,12 @@ class Process:
                 await self._node.drain(int(self._config.drain_s * SECOND_US))
                 await asyncio.sleep(FAREWELL_S)
         finally:
-            if self._reason:
+            if self._reason and not self._node.is_lost:
                 await self._abandon()
             await self._stop()
+        if self._node.is_lost:
+            _log.warning("begins anew as another member", reason=self._reason)
+            return BORN_ANEW
         _log.info("ended", reason="asked to")
         return ENDED_WELL
 
@@ -182,14 +187,17 @@ def _spare_the_collector() -> None:
 
 
 async def _process(config: Config) -> int:
-    try:
-        process = Process(config)
-        await process.start()
-        _spare_the_collector()
-    except (StartRefused, OSError, RuntimeError) as error:
-        _log.error("not started", reason=str(error))
-        return NOT_STARTED
-    return await process.run()
+    code = BORN_ANEW
+    while code == BORN_ANEW:
+        try:
+            process = Process(config)
+            await process.start()
+            _spare_the_collector()
+        except (StartRefused, OSError, RuntimeError) as error:
+            _log.error("not started", reason=str(error))
+            return NOT_STARTED
+        code = await process.run()
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -77,8 +77,9 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("veridical.node")
 class Node:
     """One member of a cluster. All methods are called on the loop that `start` ran on.
 
-    `on_fatal` hears, once, why this process must end: a failed write, a broken invariant, a bug. `source`, if any, says
-    who may try to lead; while it does not answer, writes are refused and reads go on.
+    `on_fatal` hears, once, why this process must end: a failed write, a broken invariant, a bug; or that its disk was
+    an older copy (`is_lost`): then another `Node` of the same settings is a new member. `source`, if any, says who may
+    try to lead; while it does not answer, writes are refused and reads go on.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Node:
         self._chronicle = Chronicle(settings.name, self.metrics, clock)
         self._damaged: LogStore | None = None
         self._reopening = False
+        self.is_lost = False
         self._engine_tasks: list[asyncio.Task[None]] = []
         self._opening: asyncio.Future[Opened] | None = None
         self._opened: Opened | None = None
@@ -278,19 +280,37 @@ class Node:
             self._spawn(self._reopen())
 
     async def _reopen(self) -> None:
+        if await self._closed("the log is damaged"):
+            self._reopening = False
+            await self._begin()
+
+    async def _closed(self, reason: str) -> bool:
+        """Let go of the replica as in a crash, and of the files; whether the disk let go of them."""
         engine, opened = self._situation.engine, self._opened
-        assert engine is not None and opened is not None, "only an engine finds damage"
-        self._situation.lose("the log is damaged")
+        assert engine is not None and opened is not None, "only an engine finds this"
+        self._situation.lose(reason)
         for task in self._engine_tasks:
             task.cancel()
         self._engine_tasks.clear()
         if not await asyncio.to_thread(engine.stop, STOP_WAIT_S):
             self._fatal("the disk does not answer")
-            return
+            return False
         self._situation.engine = self._opened = None
         await asyncio.to_thread(close_files, opened)
-        self._reopening = False
-        await self._begin()
+        return True
+
+    def _on_lost(self, reason: str) -> None:
+        """This disk is an older copy: what it has forgotten does not come back (*lost-disk-is-a-new-member*)."""
+        if not (self._situation.dead or self._situation.stopped or self._reopening):
+            self._reopening = True
+            self._situation.say(f"lost: {reason}")
+            self._spawn(self._give_up_disk(reason))
+
+    async def _give_up_disk(self, reason: str) -> None:
+        if await self._closed("this disk is an older copy"):
+            aside = await asyncio.to_thread(self._directory.set_aside)
+            self.is_lost = True
+            self._fatal(f"{reason}. Its files are kept in {aside}; started again, this node is a new member")
 
     def _fatal(self, reason: str) -> None:
         if self._situation.dead:
@@ -372,7 +392,7 @@ class Node:
 
     def _run(self, opened: Opened) -> Engine:
         port = EnginePort(
-            self._on_role, self._on_transfer_ended, self._on_log_damaged, self._step_aside, self._fatal
+            self._on_role, self._on_transfer_ended, self._on_log_damaged, self._on_lost, self._step_aside, self._fatal
         )  # fmt: skip
         engine = Engine(
             opened, self._settings, self._directory, self._members, self._transport, self._clock, self._entropy,

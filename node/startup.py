@@ -14,7 +14,7 @@ from ..log.store import LogStore, RestoredLog
 from ..projection.errors import OtherEmbedder
 from ..projection.projection import Projection
 from ..replication.kernel import Restored
-from ..replication.messages import HardState
+from ..replication.messages import HardState, Sighting
 from ..replication.tail import Anchor
 from .identity import DataDirectory, StartRefused
 
@@ -39,7 +39,7 @@ class Opened:
         return Restored(
             HardState(hard.promised_epoch, holder), log.commit_index, self.projection.applied.index,
             Anchor(anchor.index, anchor.epoch, anchor.hash, anchor.time_us), log.tail, log.seals, log.configurations,
-            dict(log.keys),
+            dict(log.keys), seen=tuple(Sighting(*known) for known in log.seen),
         )  # fmt: skip
 
 

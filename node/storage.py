@@ -403,7 +403,7 @@ def _write(persist: Persist) -> Write:
     if hard is not None:
         holder = hard.holder
         stored = HardState(hard.promised_epoch, holder.node if holder else None, holder.run if holder else None)
-    return Write(persist.cut_after, persist.entries, persist.seals, stored, persist.commit_index)
+    return Write(persist.cut_after, persist.entries, persist.seals, stored, persist.commit_index, persist.seen)
 
 
 def _weight(persist: Persist) -> int:

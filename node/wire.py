@@ -6,7 +6,7 @@ one. Whatever is not a message of this protocol raises `Malformed`: the stream t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..lease.messages import Grant, Holder, Prepare, Probe, ProbeReply, Refusal, Release
@@ -30,6 +30,9 @@ from ..replication.messages import (
     QuorumState,
     ReadIndexQuery,
     ReadIndexReply,
+    SeenQuery,
+    SeenReply,
+    Sighting,
 )
 
 HASH_BYTES = 32
@@ -341,11 +344,14 @@ def _heartbeat_to_wire(m: Heartbeat) -> wire.Heartbeat:
         commit_index=m.commit_index,
         stamp_us=m.stamp_us,
         read_round=m.read_round,
+        seen=_sightings_to_wire(m.seen),
     )
 
 
 def _heartbeat(raw: wire.Heartbeat) -> Heartbeat:
-    return Heartbeat(raw.epoch, _holder(raw.leader), raw.commit_index, raw.stamp_us, raw.read_round)
+    return Heartbeat(
+        raw.epoch, _holder(raw.leader), raw.commit_index, raw.stamp_us, raw.read_round, _sightings(raw.seen)
+    )
 
 
 def _heartbeat_reply_to_wire(m: HeartbeatReply) -> wire.HeartbeatReply:
@@ -455,6 +461,36 @@ def _quorum_state(raw: wire.QuorumState) -> QuorumState:
     )
 
 
+def _seen_query_to_wire(m: SeenQuery) -> wire.SeenQuery:
+    return wire.SeenQuery(request=m.request)
+
+
+def _seen_query(raw: wire.SeenQuery) -> SeenQuery:
+    return SeenQuery(raw.request)
+
+
+def _seen_reply_to_wire(m: SeenReply) -> wire.SeenReply:
+    return wire.SeenReply(
+        request=m.request, seen=_sightings_to_wire(m.seen), configuration=configuration_to_wire(m.configuration)
+    )
+
+
+def _seen_reply(raw: wire.SeenReply) -> SeenReply:
+    return SeenReply(raw.request, _sightings(raw.seen), configuration_from_wire(raw.configuration))
+
+
+def _sightings_to_wire(seen: Iterable[Sighting]) -> list[wire.Sighting]:
+    return [wire.Sighting(node=node, epoch=epoch, index=index) for node, epoch, index in seen]
+
+
+def _sightings(raw: Sequence[wire.Sighting]) -> tuple[Sighting, ...]:
+    if len(raw) > MEMBERS_LIMIT:
+        raise Malformed(f"{len(raw)} members were seen; the limit is {MEMBERS_LIMIT}")
+    if any(max(each.epoch, each.index) > NUMBER_LIMIT for each in raw):
+        raise Malformed("a member was seen beyond the end of any log")
+    return tuple(Sighting(each.node, each.epoch, each.index) for each in raw)
+
+
 _ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Probe: ("probe", _probe_to_wire),
     ProbeReply: ("probe_reply", _probe_reply_to_wire),
@@ -474,6 +510,8 @@ _ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     ReadIndexReply: ("read_index_reply", _read_index_reply_to_wire),
     QuorumQuery: ("quorum_query", _quorum_query_to_wire),
     QuorumState: ("quorum_state", _quorum_state_to_wire),
+    SeenQuery: ("seen_query", _seen_query_to_wire),
+    SeenReply: ("seen_reply", _seen_reply_to_wire),
 }
 
 _DECODERS: dict[str, Callable[[Any], Message]] = {
@@ -495,4 +533,6 @@ _DECODERS: dict[str, Callable[[Any], Message]] = {
     "read_index_reply": _read_index_reply,
     "quorum_query": _quorum_query,
     "quorum_state": _quorum_state,
+    "seen_query": _seen_query,
+    "seen_reply": _seen_reply,
 }

@@ -73,7 +73,8 @@ class Follower:
         """
         kernel = self.kernel
         self.learn_commit(beat.commit_index)
-        if not beat.stamp_us:
+        self.kernel.sightings.hear(beat.seen)
+        if not beat.stamp_us or self.kernel.sightings.is_lost:
             return
         stamp_us = self.renewal(beat.stamp_us)
         confirmed = beat.read_round if kernel.is_whole else 0

@@ -18,8 +18,9 @@ from ..lease.messages import Holder
 from ..log.configuration import Configuration
 from ..log.entry import Entry, Position
 from ..log.seal import Seal
-from .messages import Apply, Effect, Halt, HardState, LogRead, Message, Persist, ReadLog, Send
+from .messages import Apply, Effect, Halt, HardState, LogRead, Message, Persist, ReadLog, Send, Sighting
 from .settings import Settings
+from .sightings import Sightings
 from .tail import Anchor, Tail
 
 NEVER = 1 << 62
@@ -65,7 +66,8 @@ class Restored:
     """What a node found on its disk. `damaged`: something inside is wrong, so it takes no part until that is repaired.
 
     `configurations` are those of the tail and the newest before it; a node of no history has none, unless it is given a
-    founding configuration by `Found`. `configuration_keys` are the public keys of all members there ever were, by id.
+    founding configuration by `Found`. `configuration_keys` are the public keys of all members there ever were, by id;
+    `seen` is how far this node had seen the others.
     """
 
     hard_state: HardState = field(default_factory=HardState)
@@ -77,6 +79,7 @@ class Restored:
     configurations: tuple[Configuration, ...] = ()
     configuration_keys: dict[str, bytes] = field(default_factory=dict[str, bytes])
     damaged: bool = False
+    seen: tuple[Sighting, ...] = ()
 
 
 class PendingWrite(NamedTuple):
@@ -142,6 +145,8 @@ class Kernel:
         self._token = 0
         self._request = first_request(me.run)
         self._owes_cut = False
+        is_blank = hard == HardState() and self.tail.last_index == 0 and not self.must_reach
+        self.sightings = Sightings(self, restored.seen, is_blank)
 
     # --- who is who ---
 
@@ -195,8 +200,11 @@ class Kernel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing here that was once acknowledged (*damage-is-not-truncation*)."""
-        return not self.damaged and self.tail.durable_index >= self.must_reach
+        """Whether nothing is missing here that was once acknowledged (*damage-is-not-truncation*), as far as this disk
+        tells, and the other members too (*ask-before-taking-part*).
+        """
+        known = self.sightings.is_open and not self.sightings.is_lost
+        return known and not self.damaged and self.tail.durable_index >= self.must_reach
 
     def is_stalled(self, now_us: int) -> bool:
         """Whether the oldest write has waited for its disk for too long (*lease-follows-progress*)."""
@@ -241,7 +249,8 @@ class Kernel:
         self._owes_cut = False
         cuts = cut_after is not None
         self.writes.append(PendingWrite(self._token, promise, tail.last_index, tail.last_hash, self.now_us, cuts))
-        self.emit(Persist(self._token, hard_state, cut_after, tuple(entries), tuple(seals), self.commit_index))
+        seen = self.sightings.to_store()
+        self.emit(Persist(self._token, hard_state, cut_after, tuple(entries), tuple(seals), self.commit_index, seen))
         return self._token
 
     @property
@@ -310,6 +319,7 @@ class Kernel:
         self._owes_cut = self._owes_cut or any(write.cuts for write in self.writes)
         self.writes.clear()
         self.replies.clear()
+        self.sightings.not_stored()
         self.tail.cut(max(self.tail.durable_index, self.tail.anchor.index))
         self.commit_index = min(self.commit_index, self.tail.last_index)
 

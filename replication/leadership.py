@@ -23,6 +23,7 @@ from .messages import (
     LogRead,
     Propose,
     Reconfigure,
+    Sighting,
     TransferEnded,
 )
 from .progress import Progress
@@ -193,7 +194,7 @@ class Leadership:
         probed = progress.probe_index
         progress.answered(reply.round)
         if reply.matched:
-            self._matched(progress, reply)
+            self._matched(sender, progress, reply)
         elif in_time:
             self.kernel.rule("search-by-hash")
             progress.differed(probed, reply.commit_index, reply.last_index)
@@ -201,15 +202,17 @@ class Leadership:
         self._feed(sender, progress)
         self.tell_commit()
 
-    def _matched(self, progress: Progress, reply: Appended) -> None:
+    def _matched(self, sender: str, progress: Progress, reply: Appended) -> None:
         progress.matched(min(reply.match, self.kernel.tail.last_index))
         if reply.counts:
             progress.match = max(progress.match, reply.match)
+            self.kernel.sightings.see(sender, self.epoch, reply.match)
 
     def _heard(self, sender: str, stamp_us: int) -> None:
         self.tenure.heard(sender, self.kernel.now_us)
         if stamp_us:
             self.tenure.renewed(sender, stamp_us)
+            self.kernel.sightings.see(sender, self.epoch)
 
     # --- commit ---
 
@@ -261,13 +264,14 @@ class Leadership:
         if not kernel.is_stalled(kernel.now_us):
             kernel.acceptor.renew(kernel.now_us)
             self.tenure.renewed(kernel.me.node, kernel.now_us)
+        seen = (*kernel.sightings.all, Sighting(kernel.me.node, self.epoch, self.own_match))
         for peer, progress in self.progress.items():
-            self._send_beat(peer, progress, kernel.now_us)
+            self._send_beat(peer, progress, kernel.now_us, seen)
 
-    def _send_beat(self, peer: str, progress: Progress, stamp_us: int) -> None:
+    def _send_beat(self, peer: str, progress: Progress, stamp_us: int, seen: tuple[Sighting, ...] = ()) -> None:
         kernel = self.kernel
         progress.commit_sent = kernel.commit_index
-        kernel.send(peer, Heartbeat(self.epoch, kernel.me, kernel.commit_index, stamp_us, self.read_round))
+        kernel.send(peer, Heartbeat(self.epoch, kernel.me, kernel.commit_index, stamp_us, self.read_round, seen))
 
     def on_heartbeat_reply(self, sender: str, reply: HeartbeatReply) -> None:
         """A follower renewed, and confirmed a read round."""
@@ -278,7 +282,8 @@ class Leadership:
         progress.applied_index = max(progress.applied_index, reply.applied_index)
         self.confirmed[sender] = max(reply.read_round, self.confirmed.get(sender, 0))
         self._feed(sender, progress)
-        if reply.applied_index < self.kernel.commit_index:
+        does_not_count_yet = reply.stamp_us and progress.match < progress.low
+        if reply.applied_index < self.kernel.commit_index or does_not_count_yet:
             self._remind(sender, progress)
 
     def _remind(self, peer: str, progress: Progress) -> None:

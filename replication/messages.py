@@ -7,6 +7,7 @@ All values are immutable. Times are microseconds; `now_us` is the node's own ela
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from ..lease.messages import Holder, LeaseMessage
 from ..log.configuration import Configuration
@@ -15,6 +16,14 @@ from ..log.seal import Seal
 from ..log.value import value
 
 # --- messages between members -----------------------------------------------------------------------------------------
+
+
+class Sighting(NamedTuple):
+    """The highest epoch that a member was seen to have promised, and how many entries it has acknowledged in it."""
+
+    node: str
+    epoch: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @value()
@@ -58,7 +67,8 @@ class Appended:
 class Heartbeat:
     """Leader to follower, beside any append in flight: renewal, commit index, and the read round to confirm.
 
-    `stamp_us` 0 only brings news of the commit index: it renews nothing and wants no reply.
+    `stamp_us` 0 only brings news of the commit index: it renews nothing and wants no reply. `seen` is what the leader
+    has seen of the members, so that more than one remembers it.
     """
 
     epoch: int
@@ -66,6 +76,7 @@ class Heartbeat:
     commit_index: int
     stamp_us: int
     read_round: int
+    seen: tuple[Sighting, ...] = ()
 
 
 @value()
@@ -151,6 +162,22 @@ class QuorumState:
     configuration: Configuration
 
 
+@value()
+class SeenQuery:
+    """A member that has started asks what was seen of it (*ask-before-taking-part*)."""
+
+    request: int
+
+
+@value()
+class SeenReply:
+    """Answer to `SeenQuery`: what was seen of all members, and who they are: the asker may have missed changes."""
+
+    request: int
+    seen: tuple[Sighting, ...]
+    configuration: Configuration
+
+
 Message = (
     LeaseMessage
     | Append
@@ -165,6 +192,8 @@ Message = (
     | ReadIndexReply
     | QuorumQuery
     | QuorumState
+    | SeenQuery
+    | SeenReply
 )
 
 # --- inputs: what the node tells the core -----------------------------------------------------------------------------
@@ -332,6 +361,7 @@ class Persist:
     entries: tuple[Entry, ...] = ()
     seals: tuple[Seal, ...] = ()
     commit_index: int | None = None
+    seen: tuple[Sighting, ...] | None = None
 
 
 @value()
@@ -416,6 +446,13 @@ class Discarded:
 
 
 @value()
+class Lost:
+    """This disk is an older copy of itself: this member takes part no more, and has to come back as a new one."""
+
+    reason: str
+
+
+@value()
 class Halt:
     """An invariant is broken: stop the process, and say this."""
 
@@ -434,5 +471,6 @@ Effect = (
     | RoleChanged
     | TransferEnded
     | Discarded
+    | Lost
     | Halt
 )

@@ -48,6 +48,8 @@ from .messages import (
     Reconfigure,
     Role,
     RoleChanged,
+    SeenQuery,
+    SeenReply,
     Tick,
     Transfer,
     TransferEnded,
@@ -122,7 +124,10 @@ class Replica:
     @property
     def deadline_us(self) -> int:
         """When the next `Tick` is wanted at the latest."""
-        kernel, due_us = self.kernel, self.reads.next_us
+        kernel = self.kernel
+        due_us = min(self.reads.next_us, kernel.sightings.next_us)
+        if not kernel.writes and not kernel.full:
+            due_us = min(due_us, kernel.sightings.store_at_us)
         if self.leadership:
             due_us = min(due_us, self.leadership.next_us)
         elif self.candidacy:
@@ -203,7 +208,7 @@ class Replica:
             self.leadership.reconfigure(proposal)
 
     def _receive(self, sender: str, message: Message) -> None:
-        if self.kernel.damaged:
+        if self.kernel.damaged or self.kernel.sightings.is_lost:
             self._receive_damaged(sender, message)
             return
         match message:
@@ -215,6 +220,10 @@ class Replica:
                 self._handover(message)
             case ReadIndexQuery() | ReadIndexReply() | QuorumQuery() | QuorumState():
                 self._receive_read(sender, message)
+            case SeenQuery():
+                self.kernel.sightings.on_query(sender, message)
+            case SeenReply():
+                self.kernel.sightings.on_reply(sender, message)
             case _:
                 self._receive_lease(sender, message)
 
@@ -276,6 +285,8 @@ class Replica:
     def _found(self, configuration: Configuration) -> None:
         """*founding*: only a log without a single entry takes a configuration from outside."""
         if self.kernel.tail.last_index == 0 and not self.kernel.tail.configurations:
+            if configuration.index:
+                self.kernel.sightings.begin_again()
             self.kernel.tail.configurations.append(configuration)
             self.kernel.learn_configuration()
             self.election_at_us = self._next_election_us()
@@ -329,6 +340,7 @@ class Replica:
             case ProbeReply() if self.candidacy:
                 self.candidacy.on_probe_reply(sender, message)
             case Grant() if self.candidacy:
+                self.kernel.sightings.see(sender, message.epoch)
                 self._check_granted(sender, message)
                 self.candidacy.on_grant(sender, message)
             case Refusal():
@@ -423,6 +435,9 @@ class Replica:
         self.election_at_us = min(self.election_at_us, self._next_election_us())
 
     def _tick(self) -> None:
+        kernel = self.kernel
+        if kernel.now_us >= kernel.sightings.store_at_us and not kernel.writes and not kernel.full:
+            kernel.persist()
         if self.leadership:
             self.leadership.on_tick()
         elif self.candidacy:
@@ -478,6 +493,8 @@ class Replica:
 
     def _settle(self) -> None:
         kernel = self.kernel
+        if not kernel.sightings.is_open:
+            kernel.sightings.advance()
         if self.leadership:
             if kernel.is_stalled(kernel.now_us):
                 self.leadership.on_tick()

@@ -19,6 +19,7 @@ from .process import Process
 from .profiles import Profile
 from .report import Tally
 from .requests import Answer, Query, Reply, Submission
+from .violations import Violation
 from .world import MILLISECOND, SECOND, World
 
 NAME = "simulated"
@@ -44,6 +45,7 @@ class Cluster:
         self.first_members = [f"n{number}" for number in range(1, profile.size + 1)]
         self._clock_choices = world.stream("clocks")
         self.ambush: Callable[[Process], None] | None = None
+        self.on_lost: Callable[[Host], None] | None = None
         self.forger: Callable[[Any], Any] | None = None
         self.hosts: dict[str, Host] = {}
         for id in self.first_members:
@@ -96,6 +98,15 @@ class Cluster:
         for host in self.hosts.values():
             if host.id != id and host.running and (id, host.id) not in severed and (host.id, id) not in severed:
                 yield host
+
+    def lost(self, host: Host) -> None:
+        """A member was told that its disk is an older copy: it comes back as a new one."""
+        if not host.is_older:
+            raise Violation("only an older disk is called one", f"{host.id} is told that it is lost")
+        self.faults_seen.count("older disk noticed")
+        host.wipe()
+        if self.on_lost is not None:
+            self.on_lost(host)
 
     def leader_begins(self, process: Process) -> None:
         """A process has been granted an epoch."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ..log.configuration import Configuration
 from ..log.entry import GENESIS_HASH, Entry, Position
 from ..log.seal import Seal
-from ..replication.messages import HardState, Persist
+from ..replication.messages import HardState, Persist, Sighting
 from .fold import Erasure, parsed
 from .world import MILLISECOND, SECOND, World
 
@@ -35,6 +35,7 @@ class Disk:
         self.entries: list[Entry] = []
         self.seals: dict[int, Seal] = {}
         self.commit_index = 0
+        self.seen: tuple[Sighting, ...] = ()
         self.damaged: set[int] = set()
         self.is_slow = False
         self.is_stalled = False
@@ -74,6 +75,13 @@ class Disk:
         """The newest configuration in the durable log."""
         return next((found for entry in reversed(self.entries) if (found := entry.configuration)), None)
 
+    def copied(self) -> Disk:
+        """A copy of all that is durable, as it is at this moment."""
+        copy = Disk()
+        copy.hard_state, copy.entries, copy.seals = self.hard_state, list(self.entries), dict(self.seals)
+        copy.commit_index, copy.seen, copy.damaged = self.commit_index, self.seen, set(self.damaged)
+        return copy
+
     def commit(self, write: Persist) -> None:
         """Carry out one transaction, whole."""
         if write.cut_after is not None:
@@ -92,6 +100,8 @@ class Disk:
             self.hard_state = write.hard_state
         if write.commit_index is not None:
             self.commit_index = write.commit_index
+        if write.seen is not None:
+            self.seen = write.seen
 
     def read(self, first: int, max_bytes: int) -> tuple[tuple[Entry, ...], tuple[Seal, ...]]:
         """Consecutive entries from `first` on, about `max_bytes` of them, to a seal, with the seals among them."""

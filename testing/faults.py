@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..replication.messages import Append, Fetched, Transfer
 from .checkers import FORGED
+from .disk import Disk
 from .network import CHANGEABLE, Weather
 from .operator import Operator
 from .profiles import Profile
@@ -45,6 +46,8 @@ class Faults:
         self.struck = 0
         self._generation = 0
         self._added = 0
+        self._copies: dict[str, Disk] = {}
+        cluster.on_lost = self._replace
         self._rifts = rifts = Rifts(cluster, operator, self._choices, self._mend_later)
         self._strikes: dict[str, Callable[[], bool]] = {
             "crash": self._crash,
@@ -78,6 +81,7 @@ class Faults:
             "bit rot": self._bit_rot,
             "log older than its projection": self._log_older_than_its_projection,
             "wiped disk": lambda: self._wipe(self._someone()),
+            "older disk": self._older_disk,
             "wiped disk while another lags": self._wiped_disk_while_another_lags,
             "clock rate": self._clock_rate,
             "clocks apart": self._clocks_apart,
@@ -110,6 +114,8 @@ class Faults:
         if self._stopped:
             return
         names = list(self._profile.weights)
+        if "older disk" in names:
+            self._copy_a_disk()
         [name] = self._choices.choices(names, weights=[self._profile.weights[name] for name in names])
         self._place += 1
         pace_us = self._choices.randint(*self._profile.pace_us)
@@ -460,9 +466,39 @@ class Faults:
         if host is None or host.id not in self._cluster.configuration.voters or not self._may_lose_one_more():
             return False
         host.wipe()
+        self._replace(host)
+        return True
+
+    def _replace(self, host: Host) -> None:
         self._enter_new_member()
         self._operator.remove(host.id)
+
+    def _copy_a_disk(self) -> None:
+        host = self._someone()
+        if host is not None and not host.disk.is_empty and not host.disk.damaged and not host.is_older:
+            self._copies[host.id] = host.disk.copied()
+
+    def _older_disk(self) -> bool:
+        """A member is set back to a copy that was made while it ran, or stood still.
+
+        All other voters have stored that they saw it farther; where nobody could tell, nobody is to blame.
+        """
+        voters, hosts = self._cluster.configuration.voters, self._cluster.hosts
+        someone = [id for id in sorted(self._copies) if id in voters and self._is_known_to_be_older(id)]
+        if not someone or not self._may_lose_one_more():
+            return False
+        host = hosts[self._choices.choice(someone)]
+        host.set_back(self._copies.pop(host.id).copied())
+        self._restart_later(host)
         return True
+
+    def _is_known_to_be_older(self, id: str) -> bool:
+        copy, hosts = self._copies[id], self._cluster.hosts
+        own = copy.hard_state.promised_epoch, max(copy.last_index, copy.commit_index)
+        others = self._cluster.configuration.voters - {id}
+        seen = [(known.epoch, known.index) for other in others for known in hosts[other].disk.seen if known.node == id]
+        whole = hosts[id].is_whole and all(hosts[other].is_whole for other in others)
+        return whole and len(seen) == len(others) and all(own < known for known in seen)
 
     def _wiped_disk_while_another_lags(self) -> bool:
         """The only follower that has the newest entries loses its disk, and then the leader falls silent."""

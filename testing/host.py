@@ -42,6 +42,7 @@ class Host:
         self.dies_after_granting = False
         self.is_paused = False
         self.is_wiped = False
+        self.is_older = False
         self.backlog: list[Action] = []
         self.runs = 0
         self.process: Process | None = None
@@ -54,7 +55,8 @@ class Host:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is missing or unreadable here that this node once acknowledged."""
-        return not self.is_wiped and not self.disk.damaged and self.fold.applied.index <= self.disk.last_index
+        lost = self.is_wiped or self.is_older
+        return not lost and not self.disk.damaged and self.fold.applied.index <= self.disk.last_index
 
     @property
     def running(self) -> Process | None:
@@ -105,8 +107,14 @@ class Host:
     def wipe(self) -> None:
         """The data directory is gone for ever, and with it this id."""
         self.crash()
-        self.is_wiped = True
+        self.is_wiped, self.is_older = True, False
         self.disk, self.fold = Disk(), Fold()
+
+    def set_back(self, earlier: Disk) -> None:
+        """An earlier copy of the disk is put in its place; what was promised and acknowledged since is gone."""
+        self.crash()
+        self.is_older = True
+        self.disk, self.fold = earlier, Fold()
 
     def wake_disk(self) -> None:
         """The disk has room again, or moves again."""
@@ -172,6 +180,7 @@ class Host:
             (*older[-1:], *newer),
             keys,
             bool(disk.damaged),
+            disk.seen,
         )
 
     def _anchor(self, index: int) -> Anchor:

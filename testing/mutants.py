@@ -26,6 +26,7 @@ from ..replication.leadership import Leadership
 from ..replication.messages import Found, HardState
 from ..replication.reads import ReadBarriers
 from ..replication.replica import Replica
+from ..replication.sightings import Sightings
 from ..replication.tail import Tail
 from . import cluster
 from .desk import Desk
@@ -187,6 +188,10 @@ def _acknowledge_the_matching(self: Follower) -> int:
 
 
 _take_over = Follower.take_over
+
+
+def _take_part_at_once(self: Sightings) -> None:
+    self.is_open = True
 
 
 def _do_not_wait_for_the_disk(self: Follower, agreed: int, fresh: Any, seals: Any) -> int | None:
@@ -415,10 +420,10 @@ def _stay_in_transfer(self: Leadership, reason: str) -> None:
 MUTANTS = (
     Mutant("no fsync before a grant", "crashes", 4, ((Replica, "grant_token", _always(0)),)),
     Mutant(
-        # A restarted acceptor waits for longer than a candidate keeps asking, which would hide this one.
+        # A restarted acceptor waits for longer than a candidate keeps asking, and asks first: both would hide this one.
         "holder not durable", "duels", 40,
         ((Kernel, "promise", property(_forgetful_promise)), (Acceptor, "is_holder", _anybody_is_the_holder),
-         (Acceptor, "_amnesia_ends", _always(0))),
+         (Acceptor, "_amnesia_ends", _always(0)), (Sightings, "advance", _take_part_at_once)),
     ),
     Mutant(
         "a restarted process renews", "crashes", 10,
@@ -446,7 +451,11 @@ MUTANTS = (
          (Candidacy, "configuration", property(_quorum_from_flags))),
     ),
     Mutant("founding with whoever answers", "founding", 4, ((Host, "_greet", _found_with_whoever_answers),)),
-    Mutant("a wiped node under its old id", "wipes", 60, ((Host, "wipe", _return_under_the_old_id),)),
+    Mutant("an older disk takes part", "wipes", 12, ((Sightings, "is_older", _always(False)),)),
+    Mutant(
+        "a wiped node under its old id", "wipes", 60,
+        ((Host, "wipe", _return_under_the_old_id), (Sightings, "is_older", _always(False))),
+    ),
     Mutant(
         "acknowledge before fsync", "crashes", 4,
         ((Follower, "acknowledged_index", _acknowledge_the_matching),
@@ -465,7 +474,10 @@ MUTANTS = (
     Mutant("read index of an older round", "leases", 60, ((ReadBarriers, "round_after_arrival", _an_older_round),)),
     Mutant("quorum read from fewer than R", "network", 20, ((ReadBarriers, "has_quorum", _one_less_than_the_quorum),)),
     Mutant("no rinse", "network", 20, ((ReadBarriers, "member_that_applied", _answer_at_once),)),
-    Mutant("restart without waiting", "leases", 60, ((Acceptor, "_amnesia_ends", _always(0)),)),
+    Mutant(
+        "restart without waiting", "leases", 60,
+        ((Acceptor, "_amnesia_ends", _always(0)), (Sightings, "advance", _take_part_at_once)),
+    ),
     Mutant("no drift margin at the leader", "leases", 60, ((Tenure, "valid_until_us", _lease_without_margin),)),
     Mutant("no drift margin at the acceptor", "leases", 80, ((Acceptor, "renew", _grant_without_margin),)),
     Mutant("lease counted from the answer", "leases", 160, ((Leadership, "_heard", _lease_from_the_answer),)),

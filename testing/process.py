@@ -22,6 +22,7 @@ from ..replication.messages import (
     Halt,
     Input,
     LogRead,
+    Lost,
     Persist,
     Persisted,
     Read,
@@ -94,6 +95,7 @@ class Process:
             RoleChanged: self._role_changed,
             TransferEnded: self._transfer_ended,
             Discarded: self._discarded,
+            Lost: self._lost,
             Halt: self._halt,
         }
         self._arm()
@@ -322,6 +324,10 @@ class Process:
     def _discarded(self, effect: Discarded) -> None:
         self.discarded.append((effect.first, effect.last))
         self.world.note(f"{self.holder.run} discards {effect.first} to {effect.last}")
+
+    def _lost(self, effect: Lost) -> None:
+        self.world.note(f"{self.holder.run} is lost: {effect.reason}")
+        self.cluster.lost(self.host)
 
     def _halt(self, effect: Halt) -> None:
         raise Violation("halt", f"{self.holder.run} stopped itself: {effect.reason}")

@@ -27,6 +27,7 @@ DISKS = {
     "full disk": 2,
     "bit rot": 2,
     "wiped disk": 1,
+    "older disk": 1,
     "log older than its projection": 1,
     "full disk at a cut": 1,
 }
@@ -98,7 +99,8 @@ PROFILES = {
                 pace_us=(1_200 * MILLISECOND, 2_000 * MILLISECOND), rate_ppm=99_000,
                 modes=(*6 * (ReadMode.LEASE,), ReadMode.STRONG, ReadMode.QUORUM), clients=9, readers=5, loyalty=0.8,
                 settings={"election_jitter_us": 10_000, "probe_retry_us": 5_000}),
-        Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "leader cut off": 1, "crash": 1},
+        Profile("wipes", {"wiped disk": 2, "wiped disk while another lags": 4, "older disk": 3, "leader cut off": 1,
+                          "crash": 1},
                 settings={"append_bytes": 1}),
         # Answers to a process that died reach the next one.
         Profile("echoes", {"restarts behind a slow link": 6, "leader cut off": 1, "transfer": 1},

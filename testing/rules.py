@@ -8,7 +8,7 @@ EXPECTED_FAULTS = sorted({
     *(name for profile in PROFILES.values() for name in profile.weights),
     "messages lost", "messages doubled", "messages reordered", "messages delayed", "messages severed",
     "messages forged", "transfer done", "transfer refused or failed", "damaged entry refetched",
-    "damage found while running",
+    "damage found while running", "older disk noticed",
     "watchdog ended a process", "membership: learner", "membership: voter", "membership: gone",
 })  # fmt: skip
 
@@ -26,6 +26,7 @@ EXPECTED_CHECKS = (
 # A candidate outside of the configuration is turned away by probes already: "refused-member" may or may not fire.
 EXPECTED_RULES = (
     "adopt-the-best",
+    "ask-before-taking-part",
     "chain-check",
     "configuration-of-the-highest",
     "cut-uncommitted-only",
@@ -41,6 +42,7 @@ EXPECTED_RULES = (
     "late-reply",
     "leader-elected",
     "lease-follows-progress",
+    "older-disk",
     "overlapping-change",
     "prefix-check",
     "probe-first",

@@ -184,6 +184,8 @@ class Simulation:
         until_us = self.world.now_us + CONVERGENCE_TIMEOUTS * ELECTION_TIMEOUT_US
         if not self.world.run(until_us, self._is_quiet):
             raise Violation("healed nodes converge", self._positions())
+        if older := [host.id for host in self.cluster.hosts.values() if host.is_older]:
+            raise Violation("an older disk is noticed", f"{', '.join(older)} took part as if nothing were missing")
         checks = self.cluster.checks
         self.world.run(self.world.now_us + ERASING_US, lambda: self._is_quiet() and not self._is_erasing())
         for process in self.cluster.members:

@@ -240,6 +240,8 @@ class Message(_message.Message):
     READ_INDEX_REPLY_FIELD_NUMBER: _builtins.int
     QUORUM_QUERY_FIELD_NUMBER: _builtins.int
     QUORUM_STATE_FIELD_NUMBER: _builtins.int
+    SEEN_QUERY_FIELD_NUMBER: _builtins.int
+    SEEN_REPLY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def probe(self) -> Global___Probe: ...
     @_builtins.property
@@ -276,6 +278,10 @@ class Message(_message.Message):
     def quorum_query(self) -> Global___QuorumQuery: ...
     @_builtins.property
     def quorum_state(self) -> Global___QuorumState: ...
+    @_builtins.property
+    def seen_query(self) -> Global___SeenQuery: ...
+    @_builtins.property
+    def seen_reply(self) -> Global___SeenReply: ...
     def __init__(
         self,
         *,
@@ -297,12 +303,14 @@ class Message(_message.Message):
         read_index_reply: Global___ReadIndexReply | None = ...,
         quorum_query: Global___QuorumQuery | None = ...,
         quorum_state: Global___QuorumState | None = ...,
+        seen_query: Global___SeenQuery | None = ...,
+        seen_reply: Global___SeenReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "appended", b"appended", "fenced", b"fenced", "fetch", b"fetch", "fetched", b"fetched", "grant", b"grant", "handover", b"handover", "heartbeat", b"heartbeat", "heartbeat_reply", b"heartbeat_reply", "kind", b"kind", "prepare", b"prepare", "probe", b"probe", "probe_reply", b"probe_reply", "quorum_query", b"quorum_query", "quorum_state", b"quorum_state", "read_index_query", b"read_index_query", "read_index_reply", b"read_index_reply", "refusal", b"refusal", "release", b"release"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "appended", b"appended", "fenced", b"fenced", "fetch", b"fetch", "fetched", b"fetched", "grant", b"grant", "handover", b"handover", "heartbeat", b"heartbeat", "heartbeat_reply", b"heartbeat_reply", "kind", b"kind", "prepare", b"prepare", "probe", b"probe", "probe_reply", b"probe_reply", "quorum_query", b"quorum_query", "quorum_state", b"quorum_state", "read_index_query", b"read_index_query", "read_index_reply", b"read_index_reply", "refusal", b"refusal", "release", b"release", "seen_query", b"seen_query", "seen_reply", b"seen_reply"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "appended", b"appended", "fenced", b"fenced", "fetch", b"fetch", "fetched", b"fetched", "grant", b"grant", "handover", b"handover", "heartbeat", b"heartbeat", "heartbeat_reply", b"heartbeat_reply", "kind", b"kind", "prepare", b"prepare", "probe", b"probe", "probe_reply", b"probe_reply", "quorum_query", b"quorum_query", "quorum_state", b"quorum_state", "read_index_query", b"read_index_query", "read_index_reply", b"read_index_reply", "refusal", b"refusal", "release", b"release"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "appended", b"appended", "fenced", b"fenced", "fetch", b"fetch", "fetched", b"fetched", "grant", b"grant", "handover", b"handover", "heartbeat", b"heartbeat", "heartbeat_reply", b"heartbeat_reply", "kind", b"kind", "prepare", b"prepare", "probe", b"probe", "probe_reply", b"probe_reply", "quorum_query", b"quorum_query", "quorum_state", b"quorum_state", "read_index_query", b"read_index_query", "read_index_reply", b"read_index_reply", "refusal", b"refusal", "release", b"release", "seen_query", b"seen_query", "seen_reply", b"seen_reply"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["probe", "probe_reply", "prepare", "grant", "refusal", "release", "append", "appended", "heartbeat", "heartbeat_reply", "fenced", "fetch", "fetched", "handover", "read_index_query", "read_index_reply", "quorum_query", "quorum_state"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["probe", "probe_reply", "prepare", "grant", "refusal", "release", "append", "appended", "heartbeat", "heartbeat_reply", "fenced", "fetch", "fetched", "handover", "read_index_query", "read_index_reply", "quorum_query", "quorum_state", "seen_query", "seen_reply"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -612,6 +620,7 @@ class Heartbeat(_message.Message):
     COMMIT_INDEX_FIELD_NUMBER: _builtins.int
     STAMP_US_FIELD_NUMBER: _builtins.int
     READ_ROUND_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     commit_index: _builtins.int
     stamp_us: _builtins.int
@@ -619,6 +628,8 @@ class Heartbeat(_message.Message):
     read_round: _builtins.int
     @_builtins.property
     def leader(self) -> Global___Holder: ...
+    @_builtins.property
+    def seen(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sighting]: ...
     def __init__(
         self,
         *,
@@ -627,10 +638,11 @@ class Heartbeat(_message.Message):
         commit_index: _builtins.int = ...,
         stamp_us: _builtins.int = ...,
         read_round: _builtins.int = ...,
+        seen: _abc.Iterable[Global___Sighting] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_index", b"commit_index", "epoch", b"epoch", "leader", b"leader", "read_round", b"read_round", "stamp_us", b"stamp_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_index", b"commit_index", "epoch", b"epoch", "leader", b"leader", "read_round", b"read_round", "seen", b"seen", "stamp_us", b"stamp_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -875,3 +887,80 @@ class QuorumState(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QuorumState: _TypeAlias = QuorumState  # noqa: Y015
+
+@_typing.final
+class Sighting(_message.Message):
+    """The highest epoch that a member was seen to have promised, and how many entries it has acknowledged in it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    epoch: _builtins.int
+    index: _builtins.int
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "index", b"index", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sighting: _TypeAlias = Sighting  # noqa: Y015
+
+@_typing.final
+class SeenQuery(_message.Message):
+    """A member that has started asks what was seen of it, and of the others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    request: _builtins.int
+    def __init__(
+        self,
+        *,
+        request: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeenQuery: _TypeAlias = SeenQuery  # noqa: Y015
+
+@_typing.final
+class SeenReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
+    CONFIGURATION_FIELD_NUMBER: _builtins.int
+    request: _builtins.int
+    @_builtins.property
+    def seen(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sighting]: ...
+    @_builtins.property
+    def configuration(self) -> _log_pb2.Configuration:
+        """the newest that the answerer knows"""
+
+    def __init__(
+        self,
+        *,
+        request: _builtins.int = ...,
+        seen: _abc.Iterable[Global___Sighting] | None = ...,
+        configuration: _log_pb2.Configuration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "request", b"request", "seen", b"seen"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeenReply: _TypeAlias = SeenReply  # noqa: Y015

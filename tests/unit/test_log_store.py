@@ -6,6 +6,7 @@ import random
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -414,13 +415,38 @@ def test_other_databases_are_left_alone(path: Path) -> None:
 
 
 def test_a_log_of_a_later_format_is_left_alone(path: Path) -> None:
-    LogStore.open(path).close()
-    path.with_name("log.db-mark").unlink()
+    """It is not called damaged: whoever believed that would move the data away."""
+    with closing(LogStore.open(path)) as log:
+        stored(log, short_history())
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version=2")
+    connection.execute("CREATE TABLE more (something TEXT)")
+    connection.execute("PRAGMA user_version=3")
     connection.close()
-    with pytest.raises(LogForeign, match="format 2"):
-        LogStore.open(path)
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(LogForeign, match="format 3, this version of the software reads formats up to 2"):
+            LogStore.open(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_log_of_the_first_format_is_read_and_carried_on(path: Path) -> None:
+    """It kept nothing of what was seen of other members; a reader leaves it as it is."""
+    with closing(LogStore.open(path)) as log:
+        stored(log, short_history())
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE seen")
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+    before = path.read_bytes()
+    with closing(LogStore.open(path, read_only=True)) as log:
+        assert (log.last.index, log.restored(PLENTY).seen) == (7, ())
+    assert path.read_bytes() == before
+    with closing(LogStore.open(path)) as log:
+        assert log.restored(PLENTY).seen == ()
+        log.write(seen=[("node-2", 3, 7), ("node-3", 2, 1 << 40)])
+    with closing(LogStore.open(path, read_only=True)) as log:
+        assert log.restored(PLENTY).seen == (("node-2", 3, 7), ("node-3", 2, 1 << 40))
+        assert log.check_file() == log.check() == []
 
 
 def test_an_interrupted_making_is_made_again(path: Path) -> None:

@@ -22,6 +22,7 @@ from veridical.replication.messages import (
     Persisted,
     Receive,
     Reconfigure,
+    SeenQuery,
     Send,
 )
 from veridical.replication.replica import Replica, Settings
@@ -51,7 +52,8 @@ def answers(replica: Replica, message: Message) -> list[Message]:
 
 
 def _sent(replica: Replica, effects: list[Effect]) -> list[Message]:
-    said = [effect.message for effect in effects if isinstance(effect, Send)]
+    sent = [effect.message for effect in effects if isinstance(effect, Send)]
+    said: list[Message] = [message for message in sent if not isinstance(message, SeenQuery)]
     for effect in effects:
         if isinstance(effect, Persist):
             said += _sent(replica, replica.step(Persisted(effect.token), 2, WALL_US))

@@ -27,6 +27,9 @@ from veridical.replication.messages import (
     QuorumState,
     ReadIndexQuery,
     ReadIndexReply,
+    SeenQuery,
+    SeenReply,
+    Sighting,
 )
 
 numbers = st.integers(0, 2**62)
@@ -40,6 +43,8 @@ entries = st.builds(
 )
 some_entries = st.lists(entries, max_size=3).map(tuple)
 seals = st.lists(st.builds(Seal, numbers, numbers, hashes, names, st.binary(max_size=64)), max_size=3).map(tuple)
+
+sightings = st.lists(st.builds(Sighting, names, numbers, numbers), max_size=3).map(tuple)
 
 
 @st.composite
@@ -69,7 +74,7 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     Appended: every(
         Appended, numbers, numbers, st.booleans(), numbers, numbers, numbers, numbers, numbers, st.booleans()
     ),
-    Heartbeat: every(Heartbeat, numbers, holders, numbers, numbers, numbers),
+    Heartbeat: every(Heartbeat, numbers, holders, numbers, numbers, numbers, sightings),
     HeartbeatReply: every(HeartbeatReply, numbers, numbers, numbers, numbers),
     Fenced: every(Fenced, numbers, numbers),
     Fetch: every(Fetch, numbers, holders, numbers, numbers, hashes),
@@ -79,6 +84,8 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     ReadIndexReply: every(ReadIndexReply, numbers, numbers, st.integers(-1, 2**62)),
     QuorumQuery: every(QuorumQuery, numbers),
     QuorumState: every(QuorumState, numbers, positions, positions, configurations()),
+    SeenQuery: every(SeenQuery, numbers),
+    SeenReply: every(SeenReply, numbers, sightings, configurations()),
 }
 
 
