@@ -55,6 +55,19 @@ def exit_code(error: BaseException) -> int | None:
     return None
 
 
+_ADVICE: Final[dict[str, str]] = {
+    "veridical.log.errors:LogDamaged": "leave the file as it is; a node that runs mends single entries from other "
+    "members by itself; `veridical audit verify` names all that is wrong; docs/operations.md says what to do else",
+}
+"""The safe next step, where an error itself does not say it."""
+
+
+def advice(error: BaseException) -> str:
+    """What to do about it, for errors that do not say so; else empty."""
+    kind = type(error)
+    return _ADVICE.get(f"{kind.__module__}:{kind.__qualname__}", "")
+
+
 def sentence(error: BaseException) -> str:
     """What the error says, in one line: its kind where that tells what to do, and its own words."""
     text = " ".join(str(error).split()) or type(error).__name__

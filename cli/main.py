@@ -27,7 +27,7 @@ from . import (
     status,
     watching,
 )
-from .failures import exit_code, sentence
+from .failures import advice, exit_code, sentence
 from .screen import complain
 
 PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -53,6 +53,8 @@ class Verbs(TyperGroup):
             if code is None:
                 raise
             complain(f"veridical: {sentence(error)}")
+            if hint := advice(error):
+                complain(hint)
             raise typer.Exit(code) from error
 
 

@@ -265,7 +265,10 @@ def _folded(store: LogStore, path: Path) -> int:
 
     if not path.exists():
         return 0
-    connection = Database(path).inspector()
+    try:
+        connection = Database(path).inspector()
+    except ProjectionError:
+        return 0
     try:
         standing = StoredState(connection, path.name).standing()
         entry = store.entry(standing.index)

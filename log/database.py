@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from urllib.parse import unquote
 
 from .errors import LogDamaged, LogError, LogFull, LogInUse, LogOrder, LogWriteFailed
 
@@ -272,10 +273,13 @@ def _connect_writer(path: Path | None) -> sqlite3.Connection:
 
 
 def _connect(uri: str) -> sqlite3.Connection:
+    path = unquote(uri.removeprefix("file://").partition("?")[0])
+    if Path(path).is_dir():
+        raise LogError(f"{path} is a directory, not a log")
     try:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise LogError(f"{uri}: cannot be opened: {error}") from error
+        raise LogError(f"{path}: cannot be opened: {error}; it must be a file that this user may read") from error
     # Rotten texts come back too, for their checksum to judge; and a byte string that became a text is seen to be one.
     connection.text_factory = _text_of
     for pragma in _PRAGMAS:

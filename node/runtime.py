@@ -26,6 +26,7 @@ from ..log.seal import Seal
 from ..log.store import LogStore
 from ..memory.context import ADMIN
 from ..memory.errors import NotLeader, Unavailable, VeridicalError
+from ..projection.errors import ProjectionError
 from ..projection.projection import Projection
 from ..replication.messages import Message, Role, RoleChanged
 from .access import Caller
@@ -167,7 +168,7 @@ class Node:
             return None
         try:
             return await self._opening
-        except (Unreadable, StartRefused, LogError, OSError):
+        except (Unreadable, StartRefused, LogError, ProjectionError, OSError):
             return None
 
     async def drain(self, timeout_us: int) -> None:
@@ -222,7 +223,7 @@ class Node:
         except (Unreadable, LogDamaged) as error:
             self._situation.say(f"damaged: {error}{LOST}")
             self._situation.settled.set()
-        except (StartRefused, LogError) as error:
+        except (StartRefused, LogError, ProjectionError) as error:
             self._fatal(str(error))
         except Exception as error:  # noqa: BLE001 (nothing may keep a node half started)
             self._log.exception("the start failed")

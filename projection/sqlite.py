@@ -41,6 +41,8 @@ MEMORY_STATISTICS_OFF = _without_memory_statistics()
 
 import sqlite3  # noqa: E402  (only after the configuration above)
 
+from .errors import ProjectionError  # noqa: E402
+
 MEMORY = ":memory:"
 WRITER_CACHE_KIB = 4 * 1024
 """Small on purpose. When a page of a tree was split, SQLite walks its whole page cache at the commit (for a moment it
@@ -116,14 +118,20 @@ class Database:
             self._anchor.close()
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(
-            self._uri,
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_TIMEOUT_MS / 1000,
-            cached_statements=STATEMENTS_KEPT,
-        )
+        try:
+            return sqlite3.connect(
+                self._uri,
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=BUSY_TIMEOUT_MS / 1000,
+                cached_statements=STATEMENTS_KEPT,
+            )
+        except sqlite3.OperationalError as error:
+            raise ProjectionError(
+                f"{self.path} cannot be opened ({error}): it must be a file that this user may read and write; it can "
+                "be moved away, and is folded again from the log"
+            ) from error
 
 
 def _memory_uri() -> str:
