@@ -17,11 +17,14 @@ _NOTHING: Final = b""
 
 
 class Snapshot(NamedTuple):
-    """The digests of all buckets as of one index. `embedder`: who makes the node's vectors, where a member asks."""
+    """The digests of all buckets as of one index. Where a member asks, `embedder` says who makes the node's vectors,
+    and `runner_key` whose receipts count there, empty for nobody's.
+    """
 
     applied: int
     digests: tuple[bytes, ...]
     embedder: str = ""
+    runner_key: bytes = b""
 
 
 class Snapshots:

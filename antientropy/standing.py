@@ -14,8 +14,9 @@ NOTES_KEPT = 16
 class PeerStanding:
     """The last comparison with one peer: at which index (0: never at one), how many buckets differed, or why none was.
 
-    `judged` says that this node folded its own log again and found its own rows right; `embedder` who makes the vectors
-    there, where it is somebody else than here: then the two rank differently.
+    `judged` says that this node folded its own log again and found its own rows right. Where it is not as here,
+    `embedder` says who makes the vectors there (the two rank differently), and `runner` whose receipts count there: a
+    key in hex, or "nobody".
     """
 
     name: str
@@ -24,6 +25,7 @@ class PeerStanding:
     reason: str = ""
     judged: bool = False
     embedder: str = ""
+    runner: str = ""
 
 
 @value()

@@ -130,7 +130,7 @@ def as_fields(report: NodeReport) -> Mapping[str, Any]:
         "peers": [
             {
                 "member": peer.name, "index": peer.index, "differing_buckets": peer.differing, "reason": peer.reason,
-                "judged": peer.judged, "embedder": peer.embedder or None,
+                "judged": peer.judged, "embedder": peer.embedder or None, "runner": peer.runner or None,
             }
             for peer in reply.peers
         ],
@@ -159,7 +159,8 @@ def _cells(report: NodeReport) -> Sequence[object]:
 
 
 def _peer(peer: admin_pb2.PeerComparison) -> str:
-    return _compared(peer) + (f", with other vectors: {peer.embedder}" if peer.embedder else "")
+    vectors = f", with other vectors: {peer.embedder}" if peer.embedder else ""
+    return _compared(peer) + vectors + (f", with another runner: {peer.runner}" if peer.runner else "")
 
 
 def _compared(peer: admin_pb2.PeerComparison) -> str:

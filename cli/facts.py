@@ -201,6 +201,8 @@ def history(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=1000, help="At most so many, newest first.")
     ] = HISTORY_SHOWN,
+    as_of: AsOfOption = None,
+    valid_at: ValidAtOption = None,
     read: ReadOption = "strong",
     key: KeyOption = None,
     data: DataOption = None,
@@ -213,7 +215,7 @@ def history(
 
     id = record_id(names, scope)
     with connected(data, endpoint, timeout, read, key=key) as memory:
-        items = memory.history(id, limit=limit)
+        items = memory.history(id, limit=limit, as_of=moment("as-of", as_of), valid_at=moment("valid-at", valid_at))
     if as_json:
         screen.say_json([item.model_dump(mode="json") for item in items])
     elif items:

@@ -360,6 +360,8 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         *,
         limit: int = 100,
         before: RecordVersion | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> list[HistoryItem]:
@@ -367,7 +369,13 @@ class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceC
         return self._question(
             timeout_s,
             lambda memory, left: memory.history(
-                id, limit=limit, before=before, consistency=consistency, timeout_s=left
+                id,
+                limit=limit,
+                before=before,
+                as_of=as_of,
+                valid_at=valid_at,
+                consistency=consistency,
+                timeout_s=left,
             ),
         )
 

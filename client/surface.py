@@ -429,11 +429,18 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         *,
         limit: int = 100,
         before: RecordVersion | None = None,
+        as_of: Moment = None,
+        valid_at: Moment = None,
         consistency: str | None = None,
         timeout_s: float | None = None,
     ) -> list[HistoryItem]:
         """See `MemoryView.history`. At most 1 000 items a call."""
-        question = memory_pb2.History(id=record_id(id), limit=count("limit", limit))
+        question = memory_pb2.History(
+            id=record_id(id),
+            limit=count("limit", limit),
+            as_of_us=moment_us("as_of", as_of),
+            valid_at_us=moment_us("valid_at", valid_at),
+        )
         if before is not None:
             version = memory_pb2.Version(epoch=before.epoch, index=before.index, place=before.place)
             question.before.CopyFrom(version)

@@ -380,8 +380,20 @@ class MemoryView(Protocol):
         """
         ...
 
-    def history(self, id: str, *, limit: int = 100, before: RecordVersion | None = None) -> list[HistoryItem]:
-        """What was held under that id, newest first, forgotten values included; `before` pages on."""
+    def history(
+        self,
+        id: str,
+        *,
+        limit: int = 100,
+        before: RecordVersion | None = None,
+        as_of: datetime | float | None = None,
+        valid_at: datetime | float | None = None,
+    ) -> list[HistoryItem]:
+        """What was held under that id, newest first, forgotten values included; `before` pages on.
+
+        `as_of`: as it would have been answered at that recorded time, but for what was erased since. `valid_at`: only
+        values that were true then.
+        """
         ...
 
     def corroborate(self, id: str, *, source: str = "") -> MemoryRecord:

@@ -138,6 +138,7 @@ class Engine:
         self.upkeep = Upkeep(
             opened.projection, opened.store, self._applier, members, transport, Proofs(directory, members, clock),
             chronicle, settings.upkeep, clock, UpkeepPort(port.damaged, port.step_aside, port.fatal),
+            self._runner_key,
         )  # fmt: skip
 
     # --- assembly ---

@@ -4,7 +4,7 @@
     get_many   ids, as_of_us, valid_at_us         a tuple of them
     recall     query, k, filters                  `Recalled`
     all        filters, after, limit              `Page`
-    history    id, limit, before                  `HistoryPage`
+    history    id, limit, before, as_of_us, valid_at_us                  `HistoryPage`
     prunable   at_us, half_life_us, limit         a list of ids; `at_us` 0 means now
     scopes                                        a tuple of `ScopeRecords`
     counts                                        `Counts`

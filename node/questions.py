@@ -113,11 +113,12 @@ def _get_to_wire(args: Args) -> memory_pb2.Get:
 
 
 def _get(raw: memory_pb2.Get) -> Args:
-    args: dict[str, Any] = {"ids": tuple(raw.ids)}
-    for name in ("as_of_us", "valid_at_us"):
-        if raw.HasField(name):
-            args[name] = getattr(raw, name)
-    return args
+    return {"ids": tuple(raw.ids), **_moments(raw)}
+
+
+def _moments(raw: memory_pb2.Get | memory_pb2.History) -> Args:
+    names: tuple[Literal["as_of_us", "valid_at_us"], ...] = ("as_of_us", "valid_at_us")
+    return {name: getattr(raw, name) for name in names if raw.HasField(name)}
 
 
 def _recall_to_wire(args: Args) -> memory_pb2.Recall:
@@ -147,7 +148,12 @@ def _review_queue_to_wire(args: Args) -> memory_pb2.ReviewQueue:
 
 def _history_to_wire(args: Args) -> memory_pb2.History:
     before = args.get("before")
-    raw = memory_pb2.History(id=args["id"], limit=args.get("limit", 0))
+    raw = memory_pb2.History(
+        id=args["id"],
+        limit=args.get("limit", 0),
+        as_of_us=args.get("as_of_us"),
+        valid_at_us=args.get("valid_at_us"),
+    )
     if before is not None:
         raw.before.CopyFrom(_version_to_wire(before))
     return raw
@@ -155,6 +161,7 @@ def _history_to_wire(args: Args) -> memory_pb2.History:
 
 def _history(raw: memory_pb2.History) -> Args:
     args: dict[str, Any] = {"id": raw.id, "before": _version(raw.before) if raw.HasField("before") else None}
+    args |= _moments(raw)
     return args | ({"limit": raw.limit} if raw.limit else {})
 
 

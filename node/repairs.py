@@ -27,13 +27,14 @@ def compare_request_from_wire(raw: replication_pb2.CompareRequest) -> CompareReq
 def snapshot_to_wire(snapshot: Snapshot) -> replication_pb2.CompareReply:
     """Digests at an index, or only the index."""
     return replication_pb2.CompareReply(
-        applied_index=snapshot.applied, digests=snapshot.digests, embedder=snapshot.embedder
+        applied_index=snapshot.applied, digests=snapshot.digests, embedder=snapshot.embedder,
+        runner_key=snapshot.runner_key,
     )  # fmt: skip
 
 
 def snapshot_from_wire(raw: replication_pb2.CompareReply) -> Snapshot:
     """The same."""
-    return Snapshot(raw.applied_index, tuple(raw.digests), raw.embedder)
+    return Snapshot(raw.applied_index, tuple(raw.digests), raw.embedder, raw.runner_key)
 
 
 def refetch_request_to_wire(request: RefetchRequest) -> replication_pb2.RefetchRequest:
@@ -77,6 +78,7 @@ def standing_to_wire(name: str, standing: Standing, done: bool) -> admin_pb2.Ant
                 reason=peer.reason,
                 judged=peer.judged,
                 embedder=peer.embedder,
+                runner=peer.runner,
             )
             for peer in standing.peers
         ],

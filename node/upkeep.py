@@ -38,6 +38,7 @@ COMPARE_PAUSE_S: Final = 0.1
 SNAPSHOT_ATTEMPTS: Final = 3
 LOG_STRETCH_ENTRIES: Final = 128
 FIRST_PASS_AFTER_S: Final = 10.0
+NOBODY: Final = "nobody"
 Result = TypeVar("Result")
 
 
@@ -60,6 +61,13 @@ class Step(NamedTuple):
     rested_us: int = 0
 
 
+class _Unlike(NamedTuple):
+    """What another member does in its own way: whose vectors it uses, whose receipts count there. Empty: as here."""
+
+    embedder: str = ""
+    runner: str = ""
+
+
 class _Halted(Exception):
     """The node ends, or opens its files again."""
 
@@ -79,6 +87,7 @@ class Upkeep:
         settings: UpkeepSettings,
         clock: Clock,
         port: UpkeepPort,
+        runner_key: Callable[[], bytes | None],
     ) -> None:
         self._projection = projection
         self._store = store
@@ -90,11 +99,12 @@ class Upkeep:
         self._settings = settings
         self._clock = clock
         self._port = port
+        self._runner_key = runner_key
         self._loop = asyncio.get_running_loop()
         self._threads = Daemons("upkeep")
         self._halt = threading.Event()
         self._verdicts = Verdicts()
-        self._others: dict[str, str] = {}
+        self._others: dict[str, _Unlike] = {}
         self._comparing = asyncio.Lock()
         self._repairing = asyncio.Lock()
         self._mending = False
@@ -125,7 +135,8 @@ class Upkeep:
     def snapshot(self, request: CompareRequest) -> Snapshot:
         """The digests that a member asks for. Raises `Refused` for anybody else."""
         self._proofs.require(request.proof, CompareRequest.PURPOSE)
-        return self._applier.snapshots.at(request.indexes)._replace(embedder=str(self._projection.made_by))
+        snapshot = self._applier.snapshots.at(request.indexes)
+        return snapshot._replace(embedder=str(self._projection.made_by), runner_key=self._runner_key() or b"")
 
     def mend(self, reason: str) -> None:
         """A read met rows that are not what was written: fold the log again. Ends the node where that is no use."""
@@ -160,7 +171,8 @@ class Upkeep:
         async with self._comparing:
             found: dict[str, PeerStanding] = {}
             for peer in self._members.others:
-                found[peer] = replace(await self._compared_with(peer), embedder=self._others.get(peer, ""))
+                standing = await self._compared_with(peer)
+                found[peer] = replace(standing, **self._others.get(peer, _Unlike())._asdict())
             self._chronicle.compared(found)
 
     async def _compared_with(self, peer: str) -> PeerStanding:
@@ -192,24 +204,31 @@ class Upkeep:
                 await asyncio.sleep(COMPARE_PAUSE_S)
             request = CompareRequest(self._proofs.made(CompareRequest.PURPOSE), snapshots.indexes)
             theirs = await self._transport.compare(peer, request, COMPARE_TIMEOUT_US)
-            self._note_embedder(peer, theirs.embedder)
+            self._note_unlike(peer, theirs)
             mine = snapshots.at((theirs.applied,))
             if theirs.digests and mine.digests:
                 return mine, theirs
         return None
 
-    def _note_embedder(self, peer: str, embedder: str) -> None:
-        """Members whose vectors others make than here rank differently: nothing is wrong with either's rows."""
-        mine = str(self._projection.made_by)
-        before, other = self._others.pop(peer, ""), "" if embedder in ("", mine) else embedder
-        if other:
-            self._others[peer] = other
-            if other != before:
-                name = self._members.name(peer)
-                self._chronicle.remarked(
-                    f"vectors are made by {mine} here and by {other} at {name}: they rank differently until one of them"
-                    " is stopped and changed with `veridical reembed`"
-                )
+    def _note_unlike(self, peer: str, theirs: Snapshot) -> None:
+        """Members that were started with other settings than here: nothing is wrong with either's rows."""
+        name, before = self._members.name(peer), self._others.get(peer, _Unlike())
+        vectors, runner = str(self._projection.made_by), self._runner_key() or b""
+        now = _Unlike(
+            "" if theirs.embedder in ("", vectors) else theirs.embedder,
+            "" if theirs.runner_key == runner else theirs.runner_key.hex() or NOBODY,
+        )
+        self._others[peer] = now
+        if now.embedder not in ("", before.embedder):
+            self._chronicle.remarked(
+                f"vectors are made by {vectors} here and by {now.embedder} at {name}: they rank differently until one"
+                " of them is stopped and changed with `veridical reembed`"
+            )
+        if now.runner not in ("", before.runner):
+            self._chronicle.remarked(
+                f"receipts of runner {runner.hex() or NOBODY} count here and of {now.runner} at {name}: which do"
+                " depends on who leads until all nodes have the same runner_key"
+            )
 
     # --- folding again ---
 

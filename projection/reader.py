@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from itertools import islice
 from threading import Lock
 from typing import Final
 
@@ -243,19 +244,40 @@ class Reader(StoredState):
         same = next((row for row in own if row.value_digest == held.value_digest), None)
         return [] if same is None else self._replaced(same, limit, past.until)
 
-    def history(self, id: bytes, now_us: int, *, limit: int = 100, before: Version | None = None) -> HistoryPage:
-        """What was held under that id, newest first, forgotten values included. At most 1 000 items a page."""
+    def history(
+        self, id: bytes, now_us: int, *, limit: int = 100, before: Version | None = None, as_of_us: int | None = None,
+        valid_at_us: int | None = None,
+    ) -> HistoryPage:  # fmt: skip
+        """What was held under that id, newest first, forgotten values included. At most 1 000 items a page.
+
+        `as_of_us`: as it would have been answered at that recorded time, but for what was erased since; a time to come
+        is now. `valid_at_us`: only values that were true at that valid time.
+        """
         with self.snapshot():
             point = self.point(now_us)
-            present = self.record(id) if before is None else None
-            items = [] if present is None else [_present_item(present, point.now_us)]
+            until_us = min(point.now_us, FOREVER if as_of_us is None else as_of_us)
             size = _page_size(limit)
-            newest = before or Version(0, FOREVER, FOREVER)
-            rows = self._connection.execute(schema.GET_PASTS_BEFORE, (id, newest.index, newest.place, size)).fetchall()
-            items += [_past_item(past_of(body)) for (body,) in rows]
-            more = len(items) > size or len(rows) == size
-            shown = tuple(items[:size])
+            items = (
+                item
+                for item in self._ever_held(id, before, until_us, size)
+                if valid_at_us is None or _covers(item.record, valid_at_us)
+            )
+            shown = tuple(islice(items, size))
+            more = next(items, None) is not None
             return HistoryPage(point, shown, shown[-1].record.version if more else None)
+
+    def _ever_held(self, id: bytes, before: Version | None, until_us: int, at_a_time: int) -> Generator[HistoryItem]:
+        """All that was held under that id before a version and until a recorded time, newest first."""
+        present = self.record(id) if before is None else None
+        if present is not None and present.updated_at_us <= until_us:
+            yield _present_item(present, until_us)
+        newest = before or Version(0, FOREVER, FOREVER)
+        while rows := self._connection.execute(
+            schema.GET_PASTS_BEFORE, (id, newest.index, newest.place, until_us, at_a_time)
+        ).fetchall():
+            for past in (past_of(body) for (body,) in rows):
+                newest = past.record.version
+                yield _past_item(past) if past.until_us <= until_us else _present_item(past.record, until_us)
 
     # --- what an event led to -----------------------------------------------------------------------------------------
 
@@ -307,7 +329,7 @@ class Reader(StoredState):
             return Waiting(embedded, unembedded)
 
     def _past_begun_by(self, id: bytes, at: Version) -> PastVersion | None:
-        row = self._row(schema.GET_PASTS_BEFORE, id, at.index, at.place + 1, 1)
+        row = self._row(schema.GET_PASTS_BEFORE, id, at.index, at.place + 1, FOREVER, 1)
         return past_of(row[0]) if row else None
 
     # --- many records -------------------------------------------------------------------------------------------------
@@ -483,7 +505,7 @@ class Reader(StoredState):
 
     def _versions(self, id: bytes) -> list[Record]:
         """What is or was held under that id or contends there, the newest versions last."""
-        newest = (id, FOREVER, FOREVER, PAGE_LIMIT)
+        newest = (id, FOREVER, FOREVER, FOREVER, PAGE_LIMIT)
         pasts = [past_of(body).record for (body,) in self._connection.execute(schema.GET_PASTS_BEFORE, newest)]
         present = self.record(id)
         return [*reversed(pasts), *self.contending(id), *([] if present is None else [present])]

@@ -336,6 +336,7 @@ GET_PASTS_BEFORE: Final = (
         .where(
             past.c.id == bindparam("id"),
             tuple_(past.c.from_index, past.c.from_place) < tuple_(bindparam("index"), bindparam("place")),
+            past.c.from_us <= bindparam("us"),
         )
         .order_by(*_NEWEST_FIRST)
     )

@@ -805,6 +805,7 @@ class ContractOfMemory:
             assert held is not None and many is not None
             assert {listed, held.text, many.text} == {text}
             assert [hit.text for hit in unguarded.recall("Lisbon Porto", scope=HERE, as_of=moment)] == [text]
+            assert unguarded.history(old.id, as_of=moment)[0].text == text
         lattice = ScopeLattice({HERE: "global"})
         recalled = unguarded.lattice_recall("Lisbon", scope=HERE, lattice=lattice, as_of=then)
         assert [hit.text for hit in recalled] == ["a flat in Lisbon"]
@@ -823,6 +824,7 @@ class ContractOfMemory:
             held = unguarded.get(told.id, valid_at=moment)
             assert held is not None and held.text == text
             assert [hit.text for hit in unguarded.recall("Noa", scope=HERE, valid_at=moment)] == [text]
+            assert unguarded.history(told.id, valid_at=moment)[0].text == text
 
     def test_who_had_it_then(self, unguarded: BlockingMemory) -> None:
         """Everybody of whom a predicate said that, at a moment."""
@@ -848,6 +850,7 @@ class ContractOfMemory:
                 lambda wrong=wrong: unguarded.get(held.id, as_of=wrong),
                 lambda wrong=wrong: unguarded.recall("clock", valid_at=wrong),
                 lambda wrong=wrong: list(unguarded.all(as_of=wrong)),
+                lambda wrong=wrong: unguarded.history(held.id, as_of=wrong),
             ):
                 with pytest.raises(Invalid, match=r"as_of|valid_at"):
                     read()
@@ -861,6 +864,7 @@ class ContractOfMemory:
         then = old.updated_at
         assert [hit.text for hit in guarded.alice.recall("locker", scope=ELSEWHERE, as_of=then)] == ["code 1234"]
         assert guarded.bob.get(old.id, as_of=then) is None
+        assert guarded.bob.history(old.id, as_of=then) == []
         assert guarded.bob.recall("locker 1234", as_of=then) == []
         assert [hit for hit in guarded.bob.all(as_of=then) if hit.scope == ELSEWHERE] == []
         refuses(guarded.bob, rules.NOT_GRANTED, lambda: guarded.bob.recall("locker", scope=ELSEWHERE, as_of=then))

@@ -69,6 +69,7 @@ class Cluster:
         self.timings = timings
         self.limits = limits
         self.embedder = embedder
+        self.runner_key = ""
         self.network = InProcessNetwork()
         self.nodes: dict[str, Node] = {}
         self.fatal: dict[str, str] = {}
@@ -78,7 +79,7 @@ class Cluster:
         peers = {peer: f"{peer}:7400" for peer in self.names}
         return Settings(
             name=name, cluster="test", data=self.data / name, endpoint=peers[name], peers=peers, timings=self.timings,
-            limits=self.limits, embedder=self.embedder,
+            limits=self.limits, embedder=self.embedder, runner_key=self.runner_key,
         )  # fmt: skip
 
     async def start(self, *names: str) -> None:

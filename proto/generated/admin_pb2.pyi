@@ -673,6 +673,7 @@ class PeerComparison(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     JUDGED_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
+    RUNNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     index: _builtins.int
     """0: never at one index"""
@@ -684,6 +685,8 @@ class PeerComparison(_message.Message):
     """this node folded its log again: its own rows are right"""
     embedder: _builtins.str
     """who makes the vectors there, where it is somebody else than here"""
+    runner: _builtins.str
+    """whose receipts count there, where they are somebody else's than here: a key, or "nobody" """
     def __init__(
         self,
         *,
@@ -693,10 +696,11 @@ class PeerComparison(_message.Message):
         reason: _builtins.str = ...,
         judged: _builtins.bool = ...,
         embedder: _builtins.str = ...,
+        runner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["differing", b"differing", "embedder", b"embedder", "index", b"index", "judged", b"judged", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differing", b"differing", "embedder", b"embedder", "index", b"index", "judged", b"judged", "name", b"name", "reason", b"reason", "runner", b"runner"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -579,8 +579,13 @@ class History(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    AS_OF_US_FIELD_NUMBER: _builtins.int
+    VALID_AT_US_FIELD_NUMBER: _builtins.int
     id: _builtins.bytes
     limit: _builtins.int
+    as_of_us: _builtins.int
+    """recorded time: as it would have been answered then"""
+    valid_at_us: _builtins.int
     @_builtins.property
     def before(self) -> Global___Version:
         """the cursor of the page before, or absent"""
@@ -591,12 +596,21 @@ class History(_message.Message):
         id: _builtins.bytes = ...,
         before: Global___Version | None = ...,
         limit: _builtins.int = ...,
+        as_of_us: _builtins.int | None = ...,
+        valid_at_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["before", b"before"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "before", b"before", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "id", b"id", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us", "_valid_at_us", b"_valid_at_us", "as_of_us", b"as_of_us", "before", b"before", "id", b"id", "limit", b"limit", "valid_at_us", b"valid_at_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__as_of_us: _TypeAlias = _typing.Literal["as_of_us"]  # noqa: Y015
+    _WhichOneofArgType__as_of_us: _TypeAlias = _typing.Literal["_as_of_us", b"_as_of_us"]  # noqa: Y015
+    _WhichOneofReturnType__valid_at_us: _TypeAlias = _typing.Literal["valid_at_us"]  # noqa: Y015
+    _WhichOneofArgType__valid_at_us: _TypeAlias = _typing.Literal["_valid_at_us", b"_valid_at_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__as_of_us) -> _WhichOneofReturnType__as_of_us | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_at_us) -> _WhichOneofReturnType__valid_at_us | None: ...
 
 Global___History: _TypeAlias = History  # noqa: Y015
 

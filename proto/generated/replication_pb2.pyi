@@ -86,9 +86,12 @@ class CompareReply(_message.Message):
     APPLIED_INDEX_FIELD_NUMBER: _builtins.int
     DIGESTS_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
+    RUNNER_KEY_FIELD_NUMBER: _builtins.int
     applied_index: _builtins.int
     embedder: _builtins.str
     """who makes the answerer's vectors, as its index has it"""
+    runner_key: _builtins.bytes
+    """the runner whose receipts count there; empty: nobody's"""
     @_builtins.property
     def digests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
     def __init__(
@@ -97,10 +100,11 @@ class CompareReply(_message.Message):
         applied_index: _builtins.int = ...,
         digests: _abc.Iterable[_builtins.bytes] | None = ...,
         embedder: _builtins.str = ...,
+        runner_key: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_index", b"applied_index", "digests", b"digests", "embedder", b"embedder"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_index", b"applied_index", "digests", b"digests", "embedder", b"embedder", "runner_key", b"runner_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

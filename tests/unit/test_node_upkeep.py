@@ -132,6 +132,32 @@ def test_members_with_other_vectors_are_named(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_members_that_count_the_receipts_of_another_runner_are_named(tmp_path: Path) -> None:
+    """The leader decides alone which receipts count: the operator hears of it before another one leads."""
+
+    async def play() -> None:
+        async with cluster(tmp_path) as made:
+            await made.leader()
+            assert {peer.runner for peer in (await ran(made.nodes["n1"])).peers} == {""}
+            await made.stop("n2")
+            made.runner_key = "ab" * 32
+            await made.start("n2")
+            await made.level()
+            await ran(made.nodes["n1"])
+            found = await ran(made.nodes["n1"])
+            assert {peer.name: peer.runner for peer in found.peers} == {"n2": "ab" * 32, "n3": ""}
+            assert {peer.name: peer.runner for peer in (await ran(made.nodes["n2"])).peers} == {
+                "n1": "nobody",
+                "n3": "nobody",
+            }
+            said = [note.text for note in found.notes if "receipts of runner" in note.text]
+            assert len(said) == 1 and "n2" in said[0] and "runner_key" in said[0]
+            reply = repairs.standing_to_wire("n1", found, done=True)
+            assert {peer.name: peer.runner for peer in reply.peers} == {"n2": "ab" * 32, "n3": ""}
+
+    asyncio.run(play())
+
+
 def test_a_forged_row_that_fits_its_digests_is_found_by_comparing(tmp_path: Path) -> None:
     """The node folds its own log again; the other one, which is asked at the same time, finds itself right."""
 

@@ -277,3 +277,39 @@ def test_an_older_file_is_begun_anew_with_its_past(tmp_path: Path) -> None:
         assert found(projection.reader(), "Lisbon", world, Filters(as_of_us=then)) == ["lives in Lisbon"]
     finally:
         projection.close()
+
+
+def test_a_history_as_it_was_told_then(fold: Folder) -> None:
+    """What was begun until then, in pages of any size; what had not ended yet is held still."""
+    world = World()
+    moments = [world.now_us - 1]
+    for number in range(7):
+        world.write(f"lives in town {number}", "Dana", "home")
+        moments.append(world.now_us)
+    id = fact_id("Dana", "home")
+    world.say((c.FORGET, c.ForgetBody(id, "")))
+    reader = fold(world.entries).reader()
+    for known, then in enumerate(moments):
+        for size in (1, 2, 3, 100):
+            page = reader.history(id, world.now_us, limit=size, as_of_us=then)
+            told = [*page.items]
+            while page.before is not None:
+                page = reader.history(id, world.now_us, limit=size, before=page.before, as_of_us=then)
+                assert page.items
+                told += page.items
+            assert [item.record.text for item in told] == [f"lives in town {number}" for number in range(known)][::-1]
+            assert [item.until_us is None for item in told] == [number == 0 for number in range(known)]
+    assert reader.history(id, world.now_us).items[0].ended_by == "forgotten"
+
+
+def test_a_history_of_what_was_true_then(fold: Folder) -> None:
+    """Values that were true at a time of the world, however many of others lie between."""
+    world = World()
+    for number in range(9):
+        world.write(f"role {number}", "Dana", "role", valid_from_us=(MARCH_US, JUNE_US, AUGUST_US)[number % 3])
+    reader = fold(world.entries).reader()
+    id = fact_id("Dana", "role")
+    first = reader.history(id, world.now_us, limit=2, valid_at_us=MARCH_US)
+    second = reader.history(id, world.now_us, limit=2, valid_at_us=MARCH_US, before=first.before)
+    assert [item.record.text for page in (first, second) for item in page.items] == ["role 6", "role 3", "role 0"]
+    assert first.before is not None and second.before is None
