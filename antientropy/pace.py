@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SECOND_US: Final = 1_000_000
-CORE_SHARE_LIMIT: Final = 0.01
+CORE_SHARE_LIMIT: Final = 0.005
 """Whatever the rate says, a pass works at most this part of the time."""
 
 SNAPSHOT_SHARE_LIMIT: Final = 0.1

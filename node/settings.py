@@ -72,8 +72,8 @@ class Upkeep(BaseModel):
     compare_s: float = Field(default=60, ge=0, le=86_400)
     """How often the state's digests are compared with every other member's; 0: only when asked."""
     scrub_rows_per_s: int = Field(default=500, ge=0, le=1_000_000)
-    """How many rows and entries a second are looked at again, one pass after the other; 0: only when asked. Whatever
-    it says, at most a hundredth of a core is used."""
+    """How many rows and entries a second are looked at again; 0: only when asked. Whatever
+    it says, at most a two-hundredth of a core is used, and no pass begins in the five minutes after another."""
     refetch_s: float = Field(default=5, gt=0, le=3600)
     """How long a node with a damaged log waits before it asks the others again for what it lacks."""
 

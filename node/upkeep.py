@@ -38,6 +38,8 @@ COMPARE_PAUSE_S: Final = 0.1
 SNAPSHOT_ATTEMPTS: Final = 3
 LOG_STRETCH_ENTRIES: Final = 128
 FIRST_PASS_AFTER_S: Final = 10.0
+PASS_EVERY_S: Final = 300.0
+"""A small store is looked through in seconds: then it rests, as an idle node should."""
 NOBODY: Final = "nobody"
 Result = TypeVar("Result")
 
@@ -304,8 +306,10 @@ class Upkeep:
         pace = Pace(self._settings.scrub_rows_per_s)
         await asyncio.sleep(FIRST_PASS_AFTER_S)
         while not self._halt.is_set():
+            began_us = self._clock.elapsed_us()
             with suppress(Unavailable):
                 await self._scrub(pace)
+            await asyncio.sleep(PASS_EVERY_S - (self._clock.elapsed_us() - began_us) / SECOND_US)
 
     async def _scrub(self, pace: Pace) -> None:
         """One pass: every bucket, the projection as a whole, every entry, the log's file as a whole."""
