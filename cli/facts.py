@@ -8,7 +8,7 @@ import typer
 
 from . import screen
 from .failures import NEGATIVE
-from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
+from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption, TokenOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +121,7 @@ def get(
     as_of: AsOfOption = None,
     valid_at: ValidAtOption = None,
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -130,7 +131,7 @@ def get(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout, read, key=key) as memory:
+    with connected(data, endpoint, timeout, read, key=key, token_file=token_file) as memory:
         record = memory.get(id, as_of=moment("as-of", as_of), valid_at=moment("valid-at", valid_at))
     if as_json:
         screen.say_json(None if record is None else record.model_dump(mode="json"))
@@ -155,6 +156,7 @@ def recall(
     as_of: AsOfOption = None,
     valid_at: ValidAtOption = None,
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -167,7 +169,7 @@ def recall(
 
     wanted_kind = None if kind is None else one_of(MemoryKind, "kind", kind)
     wanted_trust = None if trust is None else one_of(Trust, "trust", trust)
-    with connected(data, endpoint, timeout, read, key=key) as memory:
+    with connected(data, endpoint, timeout, read, key=key, token_file=token_file) as memory:
         found: Any = memory.recall(
             query,
             scope=scope,
@@ -205,6 +207,7 @@ def history(
     valid_at: ValidAtOption = None,
     read: ReadOption = "strong",
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -214,7 +217,7 @@ def history(
     from .target import connected
 
     id = record_id(names, scope)
-    with connected(data, endpoint, timeout, read, key=key) as memory:
+    with connected(data, endpoint, timeout, read, key=key, token_file=token_file) as memory:
         items = memory.history(id, limit=limit, as_of=moment("as-of", as_of), valid_at=moment("valid-at", valid_at))
     if as_json:
         screen.say_json([item.model_dump(mode="json") for item in items])

@@ -11,6 +11,7 @@ from . import (
     antientropy,
     audit,
     backups,
+    bearers,
     certificates,
     cluster,
     doctor,
@@ -90,6 +91,7 @@ def application() -> typer.Typer:
     verbs.command("import", rich_help_panel="Memory")(importing.import_file)
     verbs.add_typer(_principal(), name="principal", rich_help_panel="Trust")
     verbs.add_typer(_grant(), name="grant", rich_help_panel="Trust")
+    verbs.add_typer(_token(), name="token", rich_help_panel="Trust")
     verbs.add_typer(_lattice(), name="lattice", rich_help_panel="Trust")
     verbs.add_typer(_review(), name="review", rich_help_panel="Trust")
     verbs.add_typer(_certs(), name="certs", rich_help_panel="Trust")
@@ -160,6 +162,14 @@ def _grant() -> typer.Typer:
     verbs = typer.Typer(no_args_is_help=True, help="Say who may do what where.")
     verbs.command("list")(principals.grants)
     for verb in (principals.give, principals.take):
+        verbs.command()(verb)
+    return verbs
+
+
+def _token() -> typer.Typer:
+    verbs = typer.Typer(no_args_is_help=True, help="Bearer tokens: what reads for a principal without its key.")
+    verbs.command("list")(bearers.listed)
+    for verb in (bearers.issue, bearers.revoke):
         verbs.command()(verb)
     return verbs
 

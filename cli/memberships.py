@@ -8,7 +8,7 @@ import typer
 
 from . import screen
 from .facts import TIMEOUT_S, AsOfOption, ReadOption, ValidAtOption, moment, summary
-from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
+from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption, TokenOption
 
 
 def members_as_of(
@@ -23,6 +23,7 @@ def members_as_of(
     as_of: AsOfOption = None,
     valid_at: ValidAtOption = None,
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -31,7 +32,7 @@ def members_as_of(
     """Show everything of which that predicate was held: who was an admin then?"""
     from .target import connected
 
-    with connected(data, endpoint, timeout, read, key=key) as memory:
+    with connected(data, endpoint, timeout, read, key=key, token_file=token_file) as memory:
         found = memory.members_as_of(
             predicate,
             value=value,

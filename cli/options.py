@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ..client.environment import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE
+from ..client.environment import ENDPOINTS_VARIABLE, PRINCIPAL_VARIABLE, TOKEN_VARIABLE
 
 DATA_VARIABLE: Final = "VERIDICAL_DATA"
 
@@ -36,6 +36,15 @@ KeyOption = Annotated[
         "--key",
         metavar="FILE",
         help=f"Who signs: a seed in 64 hex digits, mode 0600. [default: ${PRINCIPAL_VARIABLE}, or nobody]",
+        show_default=False,
+    ),
+]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help=f"Who asks, where nobody signs: a bearer token, mode 0600. [default: ${TOKEN_VARIABLE}, or nobody]",
         show_default=False,
     ),
 ]

@@ -9,7 +9,7 @@ import typer
 
 from . import screen
 from .facts import TIMEOUT_S, CommandOption
-from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
+from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption, TokenOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +49,7 @@ def new(
 
 def known(
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -57,7 +58,7 @@ def known(
     """Say who is known: to a holder of `admin` in `*` everybody, to anybody else itself."""
     from .target import connected
 
-    with connected(data, endpoint, timeout, key=key) as memory:
+    with connected(data, endpoint, timeout, key=key, token_file=token_file) as memory:
         found = memory.principals()
     if as_json:
         screen.say_json([principal.model_dump(mode="json") for principal in found])
@@ -75,6 +76,7 @@ def grants(
         str | None, typer.Argument(metavar="[KEY]", help="Only of this one.", show_default=False)
     ] = None,
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -83,7 +85,7 @@ def grants(
     """Say which rights are in force: a line for each principal and pattern."""
     from .target import connected
 
-    with connected(data, endpoint, timeout, key=key) as memory:
+    with connected(data, endpoint, timeout, key=key, token_file=token_file) as memory:
         found = memory.principals()
     rows = [
         (one.key, one.name, pattern, rights)

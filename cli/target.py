@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..client.environment import credentials, named_endpoints, principal
+from ..client.environment import credentials, named_endpoints, principal, token, token_in
 from ..memory.errors import Invalid
 from .local import cluster_in
 from .options import data_directory
@@ -79,14 +79,20 @@ def connected(
     timeout_s: float,
     read: str = "strong",
     key: Path | None = None,
+    token_file: Path | None = None,
 ) -> Generator[ConnectedMemory]:
-    """The memory that the nodes keep; every call on it ends within `timeout_s`, signed by the seed in `key`, if any."""
+    """The memory that the nodes keep; every call on it ends within `timeout_s`, signed by the seed in `key`, if any.
+
+    Where nobody signs, the bearer token in `token_file` or the environment asks."""
     from ..client import ConnectedMemory
 
     asked = target(data, endpoint).endpoints
-    signer = principal() if key is None else principal_of(key)
+    if key is not None and token_file is not None:
+        raise Invalid("token-file", "give --key or --token-file, not both")
+    shown = token() if token_file is None else token_in(token_file)
+    signer = principal_of(key) if key is not None else principal() if token_file is None else None
     tls = credentials()
     with ConnectedMemory(
-        asked, read_consistency=read, principal=signer, timeout_s=timeout_s, credentials=tls
+        asked, read_consistency=read, principal=signer, token=shown, timeout_s=timeout_s, credentials=tls
     ) as memory:
         yield memory

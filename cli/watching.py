@@ -10,7 +10,7 @@ import typer
 
 from . import screen
 from .facts import TIMEOUT_S, ReadOption, summary
-from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption
+from .options import DataOption, EndpointOption, JsonOption, KeyOption, TimeoutOption, TokenOption
 
 if TYPE_CHECKING:
     from ..client.watching import Change
@@ -39,6 +39,7 @@ def watch(
     follow: Annotated[bool, typer.Option(help="Go on as things happen; or end with what has happened.")] = True,
     read: ReadOption = "strong",
     key: KeyOption = None,
+    token_file: TokenOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     timeout: TimeoutOption = TIMEOUT_S,
@@ -52,7 +53,10 @@ def watch(
     from .target import connected
 
     place = FIRST if after == BEGINNING else after
-    with connected(data, endpoint, timeout, read, key) as memory, suppress(KeyboardInterrupt):
+    with (
+        connected(data, endpoint, timeout, read, key=key, token_file=token_file) as memory,
+        suppress(KeyboardInterrupt),
+    ):
         for change in memory.watch(place, scope=scope, kinds=kind, ids=id, follow=follow):
             screen.say(screen.json_line(_fields(change)) if as_json else _line(change))
             sys.stdout.flush()

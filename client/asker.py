@@ -14,6 +14,7 @@ from tenacity.wait import wait_base
 from ..memory.errors import NotLeader, Retry, Unavailable, VeridicalError
 from ..proto.generated import memory_pb2
 from ..security.principal import Principal
+from .bearer import Asking, metadata_of
 from .directory import Directory
 from .errors import error_of
 from .submitter import ANSWER_SHARE, PAUSE_FIRST_S, PAUSE_LAST_S
@@ -48,14 +49,14 @@ class Asker:
         self._loop = asyncio.get_running_loop()
 
     async def ask(
-        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+        self, request: memory_pb2.ReadRequest, asking: Asking | None, deadline: float
     ) -> memory_pb2.ReadReply:
         """The answer, by `deadline` (loop time). Raises `Unavailable`, naming who was silent, or what a node says."""
-        asked = _Asked()
+        asked = _Asked(asking)
         try:
             async with asyncio.timeout_at(deadline):
-                if principal is not None:
-                    request.ticket.CopyFrom(self._tickets.ticket(principal, await self._cluster_id()))
+                if isinstance(asking, Principal):
+                    request.ticket.CopyFrom(self._tickets.ticket(asking, await self._cluster_id()))
                 return await self._first_attempt(request, deadline, asked)
         except TimeoutError:
             silent = asked.endpoints or self._directory.silent()
@@ -84,7 +85,9 @@ class Asker:
         patience_s = self._patience_s(request.mode, asked, deadline - self._loop.time())
         request.timeout_us = max(1, int(patience_s * ANSWER_SHARE * SECOND_US))
         try:
-            reply = await self._directory.connection(endpoint).memory.Read(request, timeout=patience_s)
+            shown = metadata_of(asked.asking, endpoint, self._directory.is_encrypted)
+            read = self._directory.connection(endpoint).memory.Read
+            reply = await read(request, timeout=patience_s, metadata=shown)
         except grpc.aio.AioRpcError as error:
             raise self._failed(endpoint, error, asked) from error
         self._directory.answered(endpoint)
@@ -126,9 +129,10 @@ class Asker:
 
 
 class _Asked:
-    """Who was asked so far, who could not answer, and what the last one said."""
+    """Who asks, who was asked so far, who could not answer, and what the last one said."""
 
-    def __init__(self) -> None:
+    def __init__(self, asking: Asking | None) -> None:
+        self.asking = asking
         self.endpoints: list[str] = []
         self.refused: set[str] = set()
         self.last_error: VeridicalError | None = None

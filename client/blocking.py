@@ -14,6 +14,7 @@ from ..proto.generated import admin_pb2
 from .answers import Records
 from .blocking_oversight import BlockingOversightCalls
 from .blocking_sources import BlockingSourceCalls
+from .blocking_tokens import BlockingTokenCalls
 from .blocking_trust import BlockingTrustCalls
 from .blocking_watch import BlockingChanges
 from .envelope import ID_ENTROPY_BYTES
@@ -56,7 +57,7 @@ class RecordStream(Iterator[MemoryRecord]):
         self.scopes, self.unknown_scopes = page.scopes, page.unknown_scopes
 
 
-class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceCalls):
+class BlockingMemory(BlockingTrustCalls, BlockingOversightCalls, BlockingSourceCalls, BlockingTokenCalls):
     """The calls of an `AsyncMemory` with the same promises, blocking. Threads may share one."""
 
     def __init__(self, timeout_s: float, clock: Clock | None, entropy: Entropy | None) -> None:

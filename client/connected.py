@@ -40,7 +40,7 @@ class ConnectedMemory(BlockingMemory):
         """A memory whose cluster has answered. Raises `Unavailable` when no node does within `timeout_s`.
 
         Options: `read_consistency` (local, session, strong, quorum), `principal`, `timeout_s`, `max_staleness_s`,
-        `credentials` (gRPC channel credentials, for clusters with TLS).
+        `credentials` (gRPC channel credentials, for clusters with TLS), `token` (a bearer token, for reads).
         """
         memory = cls(endpoints, **options)
         memory.status()

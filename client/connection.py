@@ -14,6 +14,7 @@ from ..proto.generated import admin_pb2, memory_pb2
 from ..security.principal import Principal
 from .answers import Answer
 from .asker import Asker
+from .bearer import Asking
 from .directory import Directory
 from .envelope import Command
 from .listener import Listener
@@ -110,16 +111,14 @@ class _Parts:
         return await self._submitter.submit(commands, principal, deadline)
 
     async def ask(
-        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+        self, request: memory_pb2.ReadRequest, asking: Asking | None, deadline: float
     ) -> memory_pb2.ReadReply:
         """See `Route`."""
-        return await self._asker.ask(request, principal, deadline)
+        return await self._asker.ask(request, asking, deadline)
 
-    def watch(
-        self, request: memory_pb2.WatchRequest, principal: Principal | None
-    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+    def watch(self, request: memory_pb2.WatchRequest, asking: Asking | None) -> AsyncGenerator[memory_pb2.WatchReply]:
         """See `Watched`."""
-        return self._listener.watch(request, principal)
+        return self._listener.watch(request, asking)
 
     async def close(self) -> None:
         """Break off what is under way, and close all connections."""

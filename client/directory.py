@@ -89,6 +89,11 @@ class Directory:
         self._refreshing: asyncio.Task[None] | None = None
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether nodes are reached with TLS."""
+        return self._credentials is not None
+
+    @property
     def cluster_id(self) -> str:
         """The identity of the history, empty until a node has told it."""
         return self._known.cluster_id

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     import grpc
 
     from ..security.principal import Principal
+    from ..security.tokens import BearerToken
 
 ENDPOINTS_VARIABLE: Final = "VERIDICAL_ENDPOINTS"
+TOKEN_VARIABLE: Final = "VERIDICAL_TOKEN"
 PRINCIPAL_VARIABLE: Final = "VERIDICAL_PRINCIPAL_SEED"
 READ_VARIABLE: Final = "VERIDICAL_READ_CONSISTENCY"
 TIMEOUT_VARIABLE: Final = "VERIDICAL_TIMEOUT_S"
@@ -42,13 +44,38 @@ def principal() -> Principal | None:
         raise Invalid(PRINCIPAL_VARIABLE, str(error)) from error
 
 
+def token() -> BearerToken | None:
+    """The bearer token in `VERIDICAL_TOKEN`, or none. Raises `Invalid`, which does not repeat it."""
+    text = os.environ.get(TOKEN_VARIABLE, "").strip()
+    return _token(TOKEN_VARIABLE, text) if text else None
+
+
+def token_in(file: Path) -> BearerToken:
+    """The bearer token in a file that nobody else may read. Raises `Invalid`."""
+    try:
+        if file.stat().st_mode & OTHERS_MAY_READ:
+            raise Invalid("token-file", f"{file}: others may read it; run: chmod 600 {file}")
+        return _token(str(file), file.read_text(encoding="ascii", errors="replace").strip())
+    except OSError as error:
+        raise Invalid("token-file", f"{file}: {error.strerror}") from error
+
+
+def _token(where: str, text: str) -> BearerToken:
+    from ..security.tokens import BearerToken
+
+    try:
+        return BearerToken(text)
+    except ValueError as error:
+        raise Invalid(where, str(error)) from None
+
+
 def connection_options() -> dict[str, Any]:
     """The options of a client that asks those nodes. Raises `Invalid`."""
     options: dict[str, Any] = {"read_consistency": os.environ.get(READ_VARIABLE) or READ_DEFAULT}
     timeout = os.environ.get(TIMEOUT_VARIABLE)
     if timeout:
         options["timeout_s"] = _seconds(timeout)
-    return options | {"principal": principal(), "credentials": credentials()}
+    return options | {"principal": principal(), "token": token(), "credentials": credentials()}
 
 
 def credentials() -> grpc.ChannelCredentials | None:

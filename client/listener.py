@@ -11,6 +11,7 @@ import grpc.aio
 from ..memory.errors import Unavailable
 from ..proto.generated import memory_pb2
 from ..security.principal import Principal
+from .bearer import Asking, metadata_of
 from .directory import Directory
 from .errors import error_of
 from .tickets import Tickets
@@ -33,18 +34,19 @@ class Listener:
         self._tickets = tickets
 
     async def watch(
-        self, request: memory_pb2.WatchRequest, principal: Principal | None
+        self, request: memory_pb2.WatchRequest, asking: Asking | None
     ) -> AsyncGenerator[memory_pb2.WatchReply]:
         """See `Watched`. Raises `Unavailable`, naming the node, when it says nothing."""
         directory = self._directory
-        if principal is not None or not directory.is_known:
+        if isinstance(asking, Principal) or not directory.is_known:
             await directory.refresh()
-        if principal is not None:
+        if isinstance(asking, Principal):
             if not directory.cluster_id:
                 raise Unavailable("no node answers", directory.silent())
-            request.ticket.CopyFrom(self._tickets.ticket(principal, directory.cluster_id))
+            request.ticket.CopyFrom(self._tickets.ticket(asking, directory.cluster_id))
         endpoint = directory.endpoints()[0]
-        call = directory.connection(endpoint).memory.Watch(request)
+        shown = metadata_of(asking, endpoint, directory.is_encrypted)
+        call = directory.connection(endpoint).memory.Watch(request, metadata=shown)
         try:
             while (reply := await _heard(call, endpoint)) is not None:
                 directory.answered(endpoint)

@@ -28,8 +28,10 @@ from ..memory.view import (
 )
 from ..proto.generated import admin_pb2, memory_pb2
 from ..security.principal import Principal
+from ..security.tokens import BearerToken
 from . import answers
 from .answers import Answer, Records
+from .bearer import Asking, token_of
 from .envelope import ID_ENTROPY_BYTES, Command, command_id
 from .oversight import OversightCalls
 from .ports import Clock, Entropy
@@ -48,6 +50,7 @@ from .requests import (
 )
 from .sources import SourceCalls
 from .system import SystemClock, SystemEntropy
+from .tokens import TokenCalls
 from .trust import TrustCalls
 from .watching import ChangeStream, Place, watch_request
 
@@ -81,28 +84,27 @@ class Route(Protocol):
         ...
 
     async def ask(
-        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+        self, request: memory_pb2.ReadRequest, asking: Asking | None, deadline: float
     ) -> memory_pb2.ReadReply:
-        """The answer to a question of `principal`, or of nobody; its time-out is set on the way.
+        """The answer to a question of `asking`, or of nobody; its time-out is set on the way.
 
         Raises `Unavailable`, naming who was silent, and what a node says.
         """
         ...
 
-    def watch(
-        self, request: memory_pb2.WatchRequest, principal: Principal | None
-    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+    def watch(self, request: memory_pb2.WatchRequest, asking: Asking | None) -> AsyncGenerator[memory_pb2.WatchReply]:
         """See `Watched.watch`."""
         ...
 
 
-class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
+class AsyncMemory(TrustCalls, OversightCalls, SourceCalls, TokenCalls):
     """A `MemoryView` over a route. `route` is asked for at every call, so that it may be opened late.
 
     Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is
     known. A write that may have happened ends in `OutcomeUnknown` with its command id: the same call with that
     `command_id` tells what became of it, and never does it twice. Commands are signed by `principal`; without one they
-    are anonymous. `max_staleness_s` bounds the age of answers to local and session reads.
+    are anonymous, and `token`, a bearer token, says who asks. `max_staleness_s` bounds the age of answers to local and
+    session reads.
 
     `read_consistency` also says when a write over the network is answered: at its commit where reads keep a
     promise, since they wait for what they must see; once the leader has folded it where they are local.
@@ -113,6 +115,7 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         *,
         read_consistency: str = Consistency.LOCAL,
         principal: Principal | None = None,
+        token: str | BearerToken | None = None,
         timeout_s: float = TIMEOUT_S,
         max_staleness_s: float | None = None,
         clock: Clock | None = None,
@@ -120,6 +123,7 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
     ) -> None:
         self._mode = mode_of(read_consistency)
         self._principal = principal
+        self._asking: Asking | None = principal or token_of(token)
         self._timeout_s = positive("timeout_s", timeout_s)
         self._max_staleness_us = duration_us("max_staleness_s", max_staleness_s)
         self._clock = clock or SystemClock()
@@ -474,7 +478,7 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         request = watch_request(after, scope, kinds, ids)
         patience_s = self._timeout_s if timeout_s is None else positive("timeout_s", timeout_s)
         end = None if follow else self._index_now
-        return ChangeStream(self._route, self._principal, request, patience_s, end)
+        return ChangeStream(self._route, self._asking, request, patience_s, end)
 
     async def _index_now(self) -> int:
         """The index at which a read is answered now."""
@@ -532,7 +536,7 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls):
         return await self._answered(request, self._deadline(timeout_s))
 
     async def _answered(self, request: memory_pb2.ReadRequest, deadline: float) -> memory_pb2.ReadReply:
-        reply = await self._route.ask(request, self._principal, deadline)
+        reply = await self._route.ask(request, self._asking, deadline)
         self._session.saw(reply.epoch, reply.index)
         return reply
 

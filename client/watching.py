@@ -19,8 +19,8 @@ from ..memory.errors import Invalid, NotLeader, Refused, Retry, Unavailable
 from ..memory.scope import normal_scope
 from ..memory.view import MemoryRecord, datetime_of
 from ..proto.generated import memory_pb2
-from ..security.principal import Principal
 from . import answers
+from .bearer import Asking
 from .requests import record_id
 
 PAUSE_S: Final = 0.05
@@ -58,9 +58,7 @@ class Change:
 class Watched(Protocol):
     """The way to nodes that can be watched."""
 
-    def watch(
-        self, request: memory_pb2.WatchRequest, principal: Principal | None
-    ) -> AsyncGenerator[memory_pb2.WatchReply]:
+    def watch(self, request: memory_pb2.WatchRequest, asking: Asking | None) -> AsyncGenerator[memory_pb2.WatchReply]:
         """What one node tells, until it ends or falls silent. Raises what the node says, or `Unavailable`."""
         ...
 
@@ -75,13 +73,13 @@ class ChangeStream:
     def __init__(
         self,
         way: Watched,
-        principal: Principal | None,
+        asking: Asking | None,
         request: memory_pb2.WatchRequest,
         timeout_s: float,
         end: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self.cursor = _cursor(request.after) if request.HasField("after") else None
-        self._pages = _resumed(way, principal, request, timeout_s)
+        self._pages = _resumed(way, asking, request, timeout_s)
         self._end = end
         self._end_index: int | None = None
         self._reached = self.cursor
@@ -138,14 +136,14 @@ class ChangeStream:
 
 
 async def _resumed(
-    way: Watched, principal: Principal | None, request: memory_pb2.WatchRequest, timeout_s: float
+    way: Watched, asking: Asking | None, request: memory_pb2.WatchRequest, timeout_s: float
 ) -> AsyncGenerator[memory_pb2.WatchReply]:
     """Pages of whichever node answers, each from the cursor of the one before."""
     loop = asyncio.get_running_loop()
     heard_at, is_begun, pause_s = loop.time(), False, PAUSE_S
     while True:
         try:
-            async with aclosing(way.watch(request, principal)) as replies:
+            async with aclosing(way.watch(request, asking)) as replies:
                 async for reply in replies:
                     request.after.CopyFrom(reply.cursor)
                     yield reply

@@ -62,7 +62,7 @@ class ReplicatedMemory(EmbeddedMemory):
         """A memory on the nodes at `endpoints` (host:port). Raises `Unavailable` when no node answers in time.
 
         Options: `read_consistency` (local, session, strong, quorum), `principal`, `timeout_s`, `max_staleness_s`,
-        `credentials` (gRPC channel credentials, for clusters with TLS).
+        `credentials` (gRPC channel credentials, for clusters with TLS), `token` (a bearer token, for reads).
         """
         from ..client import ConnectedMemory
 
@@ -72,7 +72,8 @@ class ReplicatedMemory(EmbeddedMemory):
     def from_env() -> ConnectedMemory:
         """The memory on the nodes that `VERIDICAL_ENDPOINTS` names; opened by its first call. Raises `Invalid`.
 
-        `VERIDICAL_READ_CONSISTENCY` (`session`), `VERIDICAL_TIMEOUT_S` and `VERIDICAL_PRINCIPAL_SEED` are its options.
+        `VERIDICAL_READ_CONSISTENCY` (`session`), `VERIDICAL_TIMEOUT_S`, `VERIDICAL_PRINCIPAL_SEED` and
+        `VERIDICAL_TOKEN` are its options.
         """
         from ..client import ConnectedMemory
 

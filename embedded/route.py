@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..client.answers import Answer, answers_of
+from ..client.bearer import Asking
 from ..client.envelope import SALT_BYTES, Command, signed_envelope
 from ..memory.errors import OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..node import calls, feed_wire, questions
@@ -18,6 +19,7 @@ from ..node.runtime import Node
 from ..node.system import Clock, Entropy
 from ..proto.generated import memory_pb2
 from ..security.principal import Principal
+from ..security.tokens import BearerToken
 
 SECOND_US: Final = 1_000_000
 RETRY_PAUSE_S: Final = 0.02
@@ -50,10 +52,10 @@ class NodeRoute:
                 raise unknown or error from error
 
     async def ask(
-        self, request: memory_pb2.ReadRequest, principal: Principal | None, deadline: float
+        self, request: memory_pb2.ReadRequest, asking: Asking | None, deadline: float
     ) -> memory_pb2.ReadReply:
-        """See `Route`. In its own process a principal is believed: it needs no ticket."""
-        caller = NOBODY if principal is None else Caller(principal.public_key)
+        """See `Route`. In its own process a principal is believed: it needs no ticket. A token is looked up."""
+        caller = _caller(asking)
         while True:
             request.timeout_us = self._left_us(deadline)
             asked = replace(questions.read_request_from_wire(request), caller=caller)
@@ -64,12 +66,10 @@ class NodeRoute:
                 await self._pause(error.retry_after_s, deadline, Unavailable(error.reason))
 
     async def watch(
-        self, request: memory_pb2.WatchRequest, principal: Principal | None
+        self, request: memory_pb2.WatchRequest, asking: Asking | None
     ) -> AsyncGenerator[memory_pb2.WatchReply]:
         """See `Watched`."""
-        asked = feed_wire.watch_request_from_wire(request)
-        if principal is not None:
-            asked = replace(asked, caller=Caller(principal.public_key))
+        asked = replace(feed_wire.watch_request_from_wire(request), caller=_caller(asking))
         async with aclosing(self._node.watch(asked)) as pages:
             async for page in pages:
                 yield feed_wire.change_page_to_wire(page)
@@ -107,3 +107,9 @@ class NodeRoute:
 
     def _left_us(self, deadline: float) -> int:
         return max(1, int((deadline - self._loop.time()) * SECOND_US))
+
+
+def _caller(asking: Asking | None) -> Caller:
+    if isinstance(asking, BearerToken):
+        return Caller(token=asking)
+    return NOBODY if asking is None else Caller(asking.public_key)

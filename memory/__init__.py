@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .keys import is_reserved_key, make_id, make_key
     from .lattice import ScopeLattice
     from .reputation import AuthorTrust
-    from .reviewing import BarredValue, Contender, KnownPrincipal, ReviewItem
+    from .reviewing import BarredValue, Contender, KnownPrincipal, KnownToken, ReviewItem
     from .view import HistoryItem, MemoryKind, MemoryRecord, MemoryView, Trust, correction_chain
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "HeldOutCorpus",
     "HistoryItem",
     "KnownPrincipal",
+    "KnownToken",
     "LocalMemory",
     "MemoryKind",
     "MemoryRecord",
@@ -98,6 +99,7 @@ _HOMES = dict.fromkeys(__all__, "veridical.memory.view") | {
     "FailureLedger": "veridical.trust.failures",
     "HeldOutCorpus": "veridical.trust.promotion",
     "KnownPrincipal": "veridical.memory.reviewing",
+    "KnownToken": "veridical.memory.reviewing",
     "AntiEntropy": "veridical.embedded",
     "LocalMemory": "veridical.embedded",
     "OpenAIChat": "veridical.trust.chat",

@@ -37,6 +37,7 @@ from .correction import CORRECTION_DECIDERS
 from .decide_principals import PRINCIPAL_DECIDERS
 from .decide_receipts import RECEIPT_DECIDERS
 from .decide_reviews import REVIEW_DECIDERS
+from .decide_tokens import TOKEN_DECIDERS
 from .decide_vectors import decide_embed
 from .derivation import TAKING_AWAY, consequences, stands
 from .errors import Invalid
@@ -364,6 +365,7 @@ _DECIDERS: Final[Mapping[str, Callable[[Case[Any]], Event]]] = {
     ERASE: _erase,
     **CORRECTION_DECIDERS,
     **PRINCIPAL_DECIDERS,
+    **TOKEN_DECIDERS,
     **REVIEW_DECIDERS,
     **RECEIPT_DECIDERS,
 }

@@ -14,6 +14,7 @@ import msgpack
 
 from .principals import Principal
 from .record import PastVersion, Record
+from .tokens import Token
 
 BUCKETS: Final = 256
 DIGEST_BYTES: Final = 32
@@ -56,13 +57,18 @@ def principal_digest(principal: Principal) -> bytes:
     return sha256(b"principal\0" + _pack(principal)).digest()
 
 
+def token_digest(token: Token) -> bytes:
+    """The digest of a token's row."""
+    return sha256(b"token\0" + _pack(token)).digest()
+
+
 def receipt_digest(receipt: bytes, id: bytes) -> bytes:
     """The digest of a row of the spent receipts: the receipt's own digest, and the record it was spent on."""
     return sha256(b"receipt\0" + receipt + id).digest()
 
 
 def bucket(id: bytes) -> int:
-    """The bucket of a record and of all rows that belong to it; also that of a principal's key, or a receipt."""
+    """The bucket of a record and of all rows that belong to it; also of a principal's key, a token, or a receipt."""
     return id[0]
 
 

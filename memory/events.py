@@ -43,6 +43,8 @@
     granted, taken         key, grants: all that the principal holds from then on
     revoked                key
     rotated                key, successor
+    token_issued           digest of its secret (32 bytes), key that it stands for, when it ends, or nil
+    token_revoked          digest of its secret
     unchanged              id: the command asked for what is so already, or may not count again
     refused                id, rule
 
@@ -96,6 +98,8 @@ GRANTED: Final = "granted"
 TAKEN: Final = "taken"
 REVOKED: Final = "revoked"
 ROTATED: Final = "rotated"
+TOKEN_ISSUED: Final = "token_issued"
+TOKEN_REVOKED: Final = "token_revoked"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 
@@ -103,7 +107,7 @@ EXPIRED: Final = "expired"  # ends a past version; never an event of its own
 
 OF_WRITES: Final = frozenset({ASSERTED, SUPERSEDED, CONFLICTED, CORROBORATED, REPEATED})
 OF_BATCHES: Final = frozenset({PRUNED, REINFORCED})
-OF_PRINCIPALS: Final = frozenset({ENROLLED, GRANTED, TAKEN, REVOKED, ROTATED})
+OF_PRINCIPALS: Final = frozenset({ENROLLED, GRANTED, TAKEN, REVOKED, ROTATED, TOKEN_ISSUED, TOKEN_REVOKED})
 
 
 def refused(rule: str, id: bytes = b"") -> Event:

@@ -16,7 +16,8 @@ from .principals import ADMINISTRATORS, ENROLLED, REVOKED, ROTATED, Principal
 from .record import ANY_SOURCE, CANDIDATE, PPM, REJECTED, VERIFIED, PastVersion, Record
 from .reputation import judged
 from .state import Workspace
-from .trust_commands import EditBody, EnrollBody
+from .tokens import TOKENS, Token, token_id
+from .trust_commands import EditBody, EnrollBody, IssueTokenBody
 
 # --- statements of principals ---------------------------------------------------------------------------------------
 
@@ -253,6 +254,28 @@ def _put(workspace: Workspace, happening: Happening, principal: Principal) -> No
     workspace.principals[principal.key] = principal._replace(version=happening.at)
 
 
+def _token_issued(workspace: Workspace, happening: Happening) -> None:
+    _, digest, key, expires_us = happening.event
+    body = None if happening.content is None else cast(IssueTokenBody, stored_body(happening.kind, happening.content))
+    label = "" if body is None else body.label
+    token = Token(digest, key, label, happening.time_us, expires_us, None, happening.at)
+    workspace.tokens[token.id] = token
+    _count_tokens(workspace, 1)
+
+
+def _token_revoked(workspace: Workspace, happening: Happening) -> None:
+    token = workspace.token(token_id(happening.event[1]))
+    if token is None:
+        raise Bug(f"the event at {happening.at} revokes a token that was never issued")
+    workspace.tokens[token.id] = token._replace(revoked_us=happening.time_us, version=happening.at)
+    _count_tokens(workspace, -1)
+
+
+def _count_tokens(workspace: Workspace, more: int) -> None:
+    count = workspace.setting(TOKENS)
+    workspace.settings[TOKENS] = (count if isinstance(count, int) else 0) + more
+
+
 TRUST_EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.RECOGNISED: _recognised,
     events.CONFIRMED: _confirmed,
@@ -269,4 +292,6 @@ TRUST_EVOLVERS: Final[Mapping[str, Callable[[Workspace, Happening], None]]] = {
     events.TAKEN: _regranted,
     events.REVOKED: _revoked,
     events.ROTATED: _rotated,
+    events.TOKEN_ISSUED: _token_issued,
+    events.TOKEN_REVOKED: _token_revoked,
 }

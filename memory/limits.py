@@ -25,6 +25,7 @@ MULTI_VALUED_LIMIT: Final = 256  # declarations of multi-valued predicates
 LATTICE_LIMIT: Final = 4_096  # scopes that have a parent
 LATTICE_DEPTH_LIMIT: Final = 16  # ancestors of one scope: a recall looks into each
 RECEIPT_RUNS_LIMIT: Final = 64  # run receipts that one gate receipt rests on: each costs a signature check
+TOKENS_LIMIT: Final = 10_000  # bearer tokens that were not revoked: more are not looked after
 GRANTS_LIMIT: Final = 64  # scope patterns in which one principal holds rights: every command asks them
 
 TIME_US_LOWEST: Final = -62_135_596_800_000_000  # from the year 1 to the end of the year 9999: what a datetime can hold

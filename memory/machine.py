@@ -35,7 +35,7 @@ CONFLICT: Final = "conflict"
 WINDOW: Final = "window"
 
 _COMMAND: Final = b"command"
-_PREFIXES: Final = ("memory.", "principal.", "grant.", "review.")
+_PREFIXES: Final = ("memory.", "principal.", "grant.", "review.", "token.")
 
 
 class Outcome(NamedTuple):

@@ -13,7 +13,7 @@ from .record import PPM, PastVersion, Record
 from .reputation import PRINCIPALS_NEEDED, AuthorTrust
 from .view import MemoryRecord, RecordVersion, datetime_of
 
-__all__ = ["AuthorTrust", "BarredValue", "Contender", "KnownPrincipal", "ReviewItem"]
+__all__ = ["AuthorTrust", "BarredValue", "Contender", "KnownPrincipal", "KnownToken", "ReviewItem"]
 
 
 class Contender(BaseModel):
@@ -133,6 +133,25 @@ class KnownPrincipal(BaseModel):
     rate: float
     principals_needed: int
     version: RecordVersion | None
+
+
+class KnownToken(BaseModel):
+    """A bearer token that was issued for the principal of a key (hex). Its secret is known to its holder alone.
+
+    `standing` is `issued`, `expired` or `revoked`; one that is issued opens what its principal is granted, while the
+    principal's key is in force. `version` names the command that made it so.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    principal: str
+    label: str
+    standing: str
+    issued_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    version: RecordVersion
 
 
 class BarredValue(NamedTuple):

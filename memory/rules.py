@@ -39,6 +39,12 @@ LAST_ADMINISTRATOR: Final = "last_administrator"
 BROADER_GRANT: Final = "broader_grant"
 GRANTS_FULL: Final = "grants_full"
 WRONG_PROOF: Final = "wrong_proof"
+TOKEN_UNKNOWN: Final = "token_unknown"
+TOKEN_REVOKED: Final = "token_revoked"
+TOKEN_EXPIRED: Final = "token_expired"
+TOKEN_ORPHANED: Final = "token_orphaned"
+TOKEN_KNOWN: Final = "token_known"
+TOKENS_FULL: Final = "tokens_full"
 UNKNOWN_VALUE: Final = "unknown_value"
 VALUE_IS_KEY: Final = "value_is_key"
 OVERTAKEN: Final = "overtaken"
@@ -94,6 +100,12 @@ REASONS: Final = {
     BROADER_GRANT: "a broader pattern gives the right in these scopes as well; take it there",
     GRANTS_FULL: "the principal would hold rights in too many patterns",
     WRONG_PROOF: "the new key did not sign the rotation",
+    TOKEN_UNKNOWN: "no such token was issued here",
+    TOKEN_REVOKED: "the token was revoked; ask whoever issued it for another one",
+    TOKEN_EXPIRED: "the token's time is over; ask whoever issued it for another one",
+    TOKEN_ORPHANED: "the principal that the token was issued for was revoked, or goes on with another key",
+    TOKEN_KNOWN: "a token of that secret was issued before",
+    TOKENS_FULL: "too many tokens are in force; revoke some of those first",
     UNKNOWN_VALUE: "no value of that digest is held or contends under that key",
     VALUE_IS_KEY: "the value is part of this record's key: reject it, and write the other one",
     OVERTAKEN: "this is not the last event about the record; undo the later ones first",

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias, Union
 from . import digest
 from .principals import Principal
 from .record import ANY_SOURCE, PastVersion, Record, Version
+from .tokens import Token
 from .window import Window, first_id
 
 SettingValue: TypeAlias = Union[int, str, "tuple[SettingValue, ...]"]
@@ -88,6 +89,10 @@ class State(Protocol):
         """What is known of the holder of that public key, or None when nothing is."""
         ...
 
+    def token(self, id: bytes) -> Token | None:
+        """The token of that id, also one that was revoked, or None."""
+        ...
+
     def receipt_use(self, receipt: bytes) -> bytes | None:
         """The id of the record that the receipt of that digest was spent on, or None while it is unspent."""
         ...
@@ -125,7 +130,7 @@ class Workspace:
 
     __slots__ = (
         "base", "records", "versions", "contenders", "rejections", "retractions", "outcomes", "settings",
-        "principals", "receipts", "erased", "lineages", "embeddings", "changed_window", "changed_time_us",
+        "principals", "tokens", "receipts", "erased", "lineages", "embeddings", "changed_window", "changed_time_us",
     )  # fmt: skip
 
     def __init__(self, base: State) -> None:
@@ -138,6 +143,7 @@ class Workspace:
         self.outcomes: dict[bytes, PastOutcome] = {}
         self.settings: dict[str, SettingValue] = {}
         self.principals: dict[bytes, Principal] = {}
+        self.tokens: dict[bytes, Token] = {}
         self.receipts: dict[bytes, bytes] = {}
         self.erased: set[bytes] = set()
         self.lineages: set[tuple[bytes, bytes]] = set()
@@ -218,6 +224,10 @@ class Workspace:
         """See `State.principal`."""
         return self.principals.get(key) or self.base.principal(key)
 
+    def token(self, id: bytes) -> Token | None:
+        """See `State.token`."""
+        return self.tokens.get(id) or self.base.token(id)
+
     def receipt_use(self, receipt: bytes) -> bytes | None:
         """See `State.receipt_use`."""
         return self.receipts.get(receipt) or self.base.receipt_use(receipt)
@@ -261,6 +271,7 @@ class MemoryState:
         self.outcomes: dict[bytes, PastOutcome] = {}
         self.settings: dict[str, SettingValue] = {}
         self.principals: dict[bytes, Principal] = {}
+        self.tokens: dict[bytes, Token] = {}
         self.receipts: dict[bytes, bytes] = {}
         self.dependants: dict[bytes, set[bytes]] = {}
         self.lineages: dict[bytes, set[bytes]] = {}
@@ -308,6 +319,10 @@ class MemoryState:
     def principal(self, key: bytes) -> Principal | None:
         """See `State.principal`."""
         return self.principals.get(key)
+
+    def token(self, id: bytes) -> Token | None:
+        """See `State.token`."""
+        return self.tokens.get(id)
 
     def receipt_use(self, receipt: bytes) -> bytes | None:
         """See `State.receipt_use`."""
@@ -372,6 +387,10 @@ class MemoryState:
             for row in filter(None, (self.principals.get(key), principal)):
                 self._toggle(key, digest.principal_digest(row))
             self.principals[key] = principal
+        for id, token in workspace.tokens.items():
+            for row in filter(None, (self.tokens.get(id), token)):
+                self._toggle(id, digest.token_digest(row))
+            self.tokens[id] = token
         for receipt, id in workspace.receipts.items():
             if receipt not in self.receipts:
                 self._toggle(receipt, digest.receipt_digest(receipt, id))

@@ -15,9 +15,11 @@ from .fields import (
     check_integer,
     check_json,
     check_key,
+    check_moment,
     check_name,
     check_pattern,
     check_reason,
+    check_string,
     check_text,
 )
 
@@ -34,9 +36,13 @@ UNDO: Final = "memory.undo"
 ATTEST: Final = "memory.attest"
 MARK_FIXED: Final = "memory.mark_fixed"
 ERASE: Final = "memory.erase"
+ISSUE_TOKEN: Final = "token.issue"
+REVOKE_TOKEN: Final = "token.revoke"
 
 SIGNATURE_BYTES: Final = 64
 VALUE_BYTES: Final = 16
+TOKEN_ID_BYTES: Final = 16
+TOKEN_DIGEST_BYTES: Final = 32
 
 
 class EnrollBody(NamedTuple):
@@ -125,9 +131,28 @@ class EraseBody(NamedTuple):
     reason: str
 
 
+class IssueTokenBody(NamedTuple):
+    """`token.issue`: whoever shows the secret with this SHA-256 (32 bytes) is taken for the principal of that key.
+
+    `expires_us` is when that ends, None for never.
+    """
+
+    key: bytes
+    digest: bytes
+    label: str
+    expires_us: int | None = None
+
+
+class RevokeTokenBody(NamedTuple):
+    """`token.revoke`: the token of that id (16 bytes) is worth nothing from now on."""
+
+    id: bytes
+    reason: str = ""
+
+
 TrustBody: TypeAlias = (
     EnrollBody | RevokeBody | RotateBody | GrantBody | ReviewBody | EditBody | RevokeRejectionBody | UndoBody
-    | AttestBody | FixBody | EraseBody
+    | AttestBody | FixBody | EraseBody | IssueTokenBody | RevokeTokenBody
 )  # fmt: skip
 
 TRUST_BODIES: Final[Mapping[str, Callable[..., TrustBody]]] = {
@@ -144,6 +169,8 @@ TRUST_BODIES: Final[Mapping[str, Callable[..., TrustBody]]] = {
     ATTEST: AttestBody,
     MARK_FIXED: FixBody,
     ERASE: EraseBody,
+    ISSUE_TOKEN: IssueTokenBody,
+    REVOKE_TOKEN: RevokeTokenBody,
 }
 
 
@@ -245,6 +272,19 @@ def _check_erase(body: EraseBody) -> None:
     check_reason(body.reason)
 
 
+def _check_issue_token(body: IssueTokenBody) -> None:
+    check_key("key", body.key)
+    check_bytes("digest", body.digest, TOKEN_DIGEST_BYTES)
+    check_name("label", body.label)
+    if body.expires_us is not None:
+        check_moment("expires", body.expires_us)
+
+
+def _check_revoke_token(body: RevokeTokenBody) -> None:
+    check_bytes("id", body.id, TOKEN_ID_BYTES)
+    check_string("reason", body.reason, limits.REASON_CHARACTERS_LIMIT)
+
+
 TRUST_CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     EnrollBody: _check_enroll,
     RevokeBody: _check_revoke,
@@ -257,4 +297,6 @@ TRUST_CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     AttestBody: _check_attest,
     FixBody: _check_fix,
     EraseBody: _check_erase,
+    IssueTokenBody: _check_issue_token,
+    RevokeTokenBody: _check_revoke_token,
 }

@@ -1,7 +1,7 @@
 """Who asks, and what may be answered: the one place that every read of a node passes (MEMORY § 6).
 
-A caller in this process is believed: whoever runs the store's code holds its files. Over a network a ticket says who
-asks. In a store without principals neither is looked at, and all is answered.
+A caller in this process is believed: whoever runs the store's code holds its files. Over a network a ticket
+or a bearer token says who asks. In a store without principals neither is looked at, and all is answered.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from ..memory.grants import is_administrator
 from ..memory.principals import Reach, enrolled, is_guarded, reach
 from ..memory.scope import EVERY_SCOPE
 from ..memory.state import State
+from ..memory.tokens import bearer
 from ..security.tickets import LIFETIME_US, Ticket
+from ..security.tokens import BearerToken
 from .system import Clock
 
 TICKET: Final = "ticket"
+TOKEN_EXPOSED: Final = "token_exposed"
 KNOWN_TICKETS_LIMIT: Final = 4096
 EVERYTHING: Final = Reach((EVERY_SCOPE,))
 OPERATOR: Final = OperatorRights()
@@ -28,10 +31,14 @@ SECOND_US: Final = 1_000_000
 
 @value()
 class Caller:
-    """Who asks: by a key that is believed (32 bytes), by a ticket that is checked where it matters, or nobody known."""
+    """Who asks, or nobody known: by a key that is believed (32 bytes), a ticket, or a bearer token.
+
+    The last two are checked where the answer depends on them, a token against the state that is read.
+    """
 
     key: bytes | None = None
     ticket: Ticket | None = None
+    token: BearerToken | None = None
 
 
 NOBODY: Final = Caller()
@@ -49,7 +56,7 @@ class Access:
         """Where the caller holds that right. Raises `Refused` when that is nowhere, or for a ticket that is none."""
         if not is_guarded(state):
             return EVERYTHING
-        seen = reach(state, self._key(caller), OPERATOR, right)
+        seen = reach(state, self._key(state, caller), OPERATOR, right)
         if not seen.patterns:
             raise Refused(rules.NOT_GRANTED, f"the right to {right} is granted to this caller in no scope")
         return seen
@@ -61,20 +68,25 @@ class Access:
         """
         if not is_guarded(state):
             return None
-        principal = enrolled(state, self._key(caller))
+        principal = enrolled(state, self._key(state, caller))
         if principal is None:
             raise Refused(rules.NOT_GRANTED, "this caller is not enrolled")
         return None if is_administrator(principal.grants) else principal.key
 
     def identified(self, state: State, caller: Caller) -> Caller:
-        """The caller by key, for what goes on longer than a ticket is good. Raises `Refused` for one that is none."""
-        return Caller(self._key(caller)) if caller.ticket is not None and is_guarded(state) else caller
+        """The caller by key, for what goes on longer than a ticket is good. Raises `Refused` for one that is none.
+
+        A token stays one: it is looked up for each page, and ends the stream once it is revoked.
+        """
+        return Caller(self._key(state, caller)) if caller.ticket is not None and is_guarded(state) else caller
 
     def require_everywhere(self, state: State, caller: Caller, right: str) -> None:
         """Raises `Refused` unless the caller holds that right in every scope."""
         require_all(self.reach(state, caller, right), right)
 
-    def _key(self, caller: Caller) -> bytes | None:
+    def _key(self, state: State, caller: Caller) -> bytes | None:
+        if caller.token is not None:
+            return bearer(state, caller.token.digest, self._clock.wall_us())
         ticket = caller.ticket
         if ticket is None:
             return caller.key

@@ -87,6 +87,7 @@ class Verb(StrEnum):
     PRINCIPALS = "principals"
     LATTICE = "lattice"
     REJECTIONS = "rejections"
+    TOKENS = "tokens"
 
 
 @value()

@@ -14,11 +14,13 @@
     principals  key, after, limit                 `KnownPage`; of that key, or of all
     lattice                                       a tuple of pairs: a scope, and the one that it lies within
     rejections  id                                a tuple of `Barred`
+    tokens  after, limit                          `TokenPage`
 
 Ids are 16 bytes. A page names what to ask for the next one with. Where principals are enrolled, a caller sees the
 scopes that it may read; `prunable` answers for those that it may write, `review_queue` for those that it may review,
-`counts` takes the right to read everywhere, `digest` the right `admin` everywhere. Of `principals` an administrator
-sees all, everybody else itself. Ids elsewhere are answered as those under which nothing is held.
+`counts` takes the right to read everywhere, `digest` the right `admin` everywhere. Of `principals` and
+`tokens` an administrator sees all, everybody else its own. Ids elsewhere are answered as those under which nothing is
+held.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ def answer(reader: Reader, request: ReadRequest, wall_us: int, access: Access) -
         require_whole(reader)
         if verb is Verb.PRINCIPALS:
             return _principals(reader, wall_us, access.own_key(reader, request.caller), **request.args)
+        if verb is Verb.TOKENS:
+            return _tokens(reader, wall_us, access.own_key(reader, request.caller), **request.args)
         right = RIGHTS.get(verb, READ)
         seen = access.reach(reader, request.caller, right)
         if verb in ABOUT_ALL:
@@ -156,6 +160,11 @@ def _principals(reader: Reader, wall_us: int, own: bytes | None, key: bytes = b"
     wanted = key or own
     page = KnownPage(point, (reader.known_by(wanted),), None) if wanted else reader.known(**args)
     return _at(point, page._replace(point=point))
+
+
+def _tokens(reader: Reader, wall_us: int, own: bytes | None, **args: Any) -> Answered:
+    point = reader.point(wall_us)
+    return _at(point, reader.tokens(principal=own, **args)._replace(point=point))
 
 
 def _lattice(reader: Reader, wall_us: int, seen: Reach) -> Answered:

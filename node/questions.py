@@ -209,6 +209,7 @@ _QUESTIONS: Final[Mapping[Verb, tuple[str, Callable[[Args], Any]]]] = {
     Verb.PRINCIPALS: ("principals", trust_questions.principals_to_wire),
     Verb.LATTICE: ("lattice", lambda _: memory_pb2.Lattice()),
     Verb.REJECTIONS: ("rejections", lambda args: memory_pb2.Rejections(id=args["id"])),
+    Verb.TOKENS: ("tokens", trust_questions.tokens_to_wire),
 }
 _ASKED: Final[Mapping[str, tuple[Verb, Callable[[Any], Args]]]] = {
     "get": (Verb.GET_MANY, _get),
@@ -223,6 +224,7 @@ _ASKED: Final[Mapping[str, tuple[Verb, Callable[[Any], Args]]]] = {
     "principals": (Verb.PRINCIPALS, trust_questions.principals),
     "lattice": (Verb.LATTICE, lambda _: {}),
     "rejections": (Verb.REJECTIONS, lambda raw: {"id": raw.id}),
+    "tokens": (Verb.TOKENS, trust_questions.tokens),
 }
 
 
@@ -375,6 +377,7 @@ _ANSWERS: Final[Mapping[Verb, tuple[str, Callable[[Any], Any]]]] = {
     Verb.DIGEST: ("digests", _digests_to_wire),
     Verb.REVIEW_QUEUE: ("reviews", trust_questions.review_page_to_wire),
     Verb.PRINCIPALS: ("known", trust_questions.known_page_to_wire),
+    Verb.TOKENS: ("tokens", trust_questions.token_page_to_wire),
     Verb.LATTICE: ("lattice", trust_questions.lattice_to_wire),
     Verb.REJECTIONS: ("barred", trust_questions.barred_to_wire),
 }
@@ -390,6 +393,7 @@ _ANSWERED: Final[Mapping[Verb, Callable[[Any, ReadPoint], Any]]] = {
     Verb.DIGEST: _digests,
     Verb.REVIEW_QUEUE: trust_questions.review_page,
     Verb.PRINCIPALS: trust_questions.known_page,
+    Verb.TOKENS: trust_questions.token_page,
     Verb.LATTICE: trust_questions.lattice,
     Verb.REJECTIONS: trust_questions.barred,
 }

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 import grpc
@@ -32,6 +33,7 @@ from ..proto.generated import (
 from ..replication.messages import Message, ReadMode
 from . import calls, feed_wire, questions, repairs, wire
 from .access import Caller
+from .bearer import caller_shown
 from .errors import abort, failed
 from .feed import ChangePage, WatchRequest
 from .grpc_health import HEALTH, serve_health
@@ -267,7 +269,7 @@ class MemoryService(memory_pb2_grpc.MemoryServicer):
         """One query, one answer."""
 
         async def answer() -> memory_pb2.ReadReply:
-            asked = questions.read_request_from_wire(request)
+            asked = replace(questions.read_request_from_wire(request), caller=caller_shown(request, context))
             return questions.read_reply_to_wire(asked.verb, await self._node.read(asked))
 
         return await _or_abort(context, answer)
@@ -275,7 +277,8 @@ class MemoryService(memory_pb2_grpc.MemoryServicer):
     async def Watch(self, request: memory_pb2.WatchRequest, context: Context) -> AsyncIterator[memory_pb2.WatchReply]:
         """The change feed. The next page is made once the one before it has left."""
         try:
-            async with aclosing(self._node.watch(feed_wire.watch_request_from_wire(request))) as pages:
+            asked = replace(feed_wire.watch_request_from_wire(request), caller=caller_shown(request, context))
+            async with aclosing(self._node.watch(asked)) as pages:
                 async for page in pages:
                     yield feed_wire.change_page_to_wire(page)
         except Exception as error:  # noqa: BLE001 - every error becomes a status
@@ -326,7 +329,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def Export(self, request: admin_pb2.ExportRequest, context: Context) -> AsyncIterator[admin_pb2.ExportReply]:
         """The history from `first` to `last`, in chunks that end at a seal."""
         try:
-            await self._node.require_everywhere(questions.caller_of(request), ADMIN)
+            await self._node.require_everywhere(caller_shown(request, context), ADMIN)
             async for chunk in self._chunks(max(1, request.first), request.last or None):
                 yield chunk
         except Exception as error:  # noqa: BLE001 - every error becomes an answer
@@ -353,7 +356,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         """The digests of this node's projection, as it stands."""
 
         async def buckets() -> admin_pb2.BucketsReply:
-            caller = questions.caller_of(request)
+            caller = caller_shown(request, context)
             asked = ReadRequest(Verb.DIGEST, {}, ReadMode.LOCAL, BUCKETS_TIMEOUT_US, caller=caller)
             reply = await self._node.read(asked)
             return admin_pb2.BucketsReply(applied_index=reply.index, digests=reply.value.buckets)

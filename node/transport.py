@@ -23,12 +23,15 @@ from ..antientropy.digests import Snapshot
 from ..log.canonical import NotCanonical
 from ..log.entry import Entry, Envelope
 from ..log.seal import Seal
-from ..memory.errors import OutcomeUnknown, Unavailable
+from ..memory.errors import OutcomeUnknown, Refused, Unavailable
 from ..proto.channel import open_channel
 from ..proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2_grpc, replication_pb2, replication_pb2_grpc
 from ..proto.submissions import StreamBroken, SubmissionStream
 from ..replication.messages import Append, Fetched, Message
+from ..security.tokens import authorization
 from . import calls, questions, repairs, wire
+from .access import TOKEN_EXPOSED, Caller
+from .addresses import is_loopback
 from .errors import failure_of, raised
 from .ports import (
     CompareRequest,
@@ -308,7 +311,9 @@ class GrpcTransport:
         peer = self._reached(member)
         memory: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(peer.channel)
         raw = questions.read_request_to_wire(request)
-        reply = await _answered(member, lambda: memory.Read(raw, timeout=request.timeout_us / SECOND_US))
+        shown = self._shown(request.caller, self._endpoints[member])
+        call = memory.Read
+        reply = await _answered(member, lambda: call(raw, timeout=request.timeout_us / SECOND_US, metadata=shown))
         return questions.read_reply_from_wire(request.verb, reply)
 
     async def hello(self, endpoint: str, timeout_us: int) -> HelloReply:
@@ -353,6 +358,14 @@ class GrpcTransport:
             self._let_go(member)
         while self._closing:
             await asyncio.gather(*self._closing)
+
+    def _shown(self, caller: Caller, endpoint: str) -> tuple[tuple[str, str], ...]:
+        """The token of a read that is passed on, which nobody on the way may read."""
+        if caller.token is None:
+            return ()
+        if self._credentials() is None and not is_loopback(endpoint):
+            raise Refused(TOKEN_EXPOSED, "this node reaches the one that could answer without TLS")
+        return (authorization(caller.token),)
 
     def _reach(self, member: str) -> Peer | None:
         peer = self._peers.get(member)

@@ -13,7 +13,8 @@ from ..memory.grants import Grant
 from ..memory.principals import Principal
 from ..memory.record import Record, Version
 from ..memory.reputation import AuthorTrust
-from ..projection.answers import Barred, Known, KnownPage, ReadPoint, Review, ReviewPage
+from ..memory.tokens import Token
+from ..projection.answers import Barred, Known, KnownPage, ReadPoint, Review, ReviewPage, TokenPage
 from ..proto.generated import memory_pb2
 from . import wire
 from .rows import past_of, past_row_of, record_of, row_of
@@ -111,6 +112,55 @@ def _known(raw: memory_pb2.Known) -> Known:
     version = Version(raw.version.epoch, raw.version.index, raw.version.place)
     return Known(
         Principal(raw.key, raw.identity, raw.name, raw.standing, grants, trust.kept, trust.lost, version), trust
+    )
+
+
+# --- which tokens there are -------------------------------------------------------------------------------------------
+
+
+def tokens_to_wire(args: Mapping[str, Any]) -> memory_pb2.Tokens:
+    """The question which tokens there are."""
+    return memory_pb2.Tokens(after=args.get("after", b""), limit=args.get("limit", 0))
+
+
+def tokens(raw: memory_pb2.Tokens) -> Mapping[str, Any]:
+    """Its arguments."""
+    args: dict[str, Any] = {"after": raw.after}
+    return args | ({"limit": raw.limit} if raw.limit else {})
+
+
+def token_page_to_wire(page: TokenPage) -> memory_pb2.TokenPage:
+    """A page of tokens: by their ids, since of a secret nobody is told more."""
+    return memory_pb2.TokenPage(tokens=map(_token_to_wire, page.tokens), after=page.after or b"")
+
+
+def token_page(raw: memory_pb2.TokenPage, point: ReadPoint) -> TokenPage:
+    """A page of tokens that another member gave."""
+    return TokenPage(point, tuple(map(_token, raw.tokens)), raw.after or None)
+
+
+def _token_to_wire(token: Token) -> memory_pb2.IssuedToken:
+    version = token.version
+    return memory_pb2.IssuedToken(
+        digest=token.digest,
+        principal=token.principal,
+        label=token.label,
+        issued_us=token.issued_us,
+        expires_us=token.expires_us,
+        revoked_us=token.revoked_us,
+        version=memory_pb2.Version(epoch=version.epoch, index=version.index, place=version.place),
+    )
+
+
+def _token(raw: memory_pb2.IssuedToken) -> Token:
+    return Token(
+        raw.digest,
+        raw.principal,
+        raw.label,
+        raw.issued_us,
+        raw.expires_us if raw.HasField("expires_us") else None,
+        raw.revoked_us if raw.HasField("revoked_us") else None,
+        Version(raw.version.epoch, raw.version.index, raw.version.place),
     )
 
 

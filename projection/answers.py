@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..memory.principals import Principal
 from ..memory.record import PastVersion, Record, Version
 from ..memory.reputation import AuthorTrust
+from ..memory.tokens import Token
 
 
 class ReadPoint(NamedTuple):
@@ -128,6 +129,14 @@ class Known(NamedTuple):
 
     principal: Principal
     trust: AuthorTrust
+
+
+class TokenPage(NamedTuple):
+    """Some of the tokens that were issued, in the order of ids. `after` asks for the next page; None: the last."""
+
+    point: ReadPoint
+    tokens: tuple[Token, ...]
+    after: bytes | None
 
 
 class KnownPage(NamedTuple):

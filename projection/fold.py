@@ -39,6 +39,7 @@ from .rows import (
     stored,
     stored_past,
     stored_principal,
+    stored_token,
 )  # fmt: skip
 from .scopes import ScopeNumbers
 from .served import ServedVectors
@@ -318,6 +319,13 @@ class Fold:
             if before is not None:
                 self._change(key, stored_principal(before)[0])
             connection.execute(schema.PUT_PRINCIPAL, (key, digest, body))
+        for id, token in self._workspace.tokens.items():
+            replaced = self._state.token(id)
+            digest, body = stored_token(token)
+            self._change(id, digest)
+            if replaced is not None:
+                self._change(id, stored_token(replaced)[0])
+            connection.execute(schema.PUT_TOKEN, (id, token.principal, digest, body))
         for receipt, id in self._workspace.receipts.items():
             if self._state.receipt_use(receipt) is None:
                 self._change(receipt, receipt_digest(receipt, id))

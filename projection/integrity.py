@@ -29,7 +29,7 @@ from .context import context_of
 from .errors import is_revocation
 from .former import former_row, may_be_found
 from .fulltext import SAMPLE, WORDS, WordChanges
-from .rows import contenders_of, facets, is_searchable, past_of, record_of, searched_text
+from .rows import contenders_of, facets, is_searchable, past_of, record_of, searched_text, token_of
 from .state import StoredState
 from .vectors import Said, made_by, vectors_of
 
@@ -171,6 +171,11 @@ def _records(connection: sqlite3.Connection, within: Ids | None = None) -> Itera
     for digest, body in _selected(connection, "SELECT digest, CAST(body AS BLOB) FROM principal", "key", within):
         if sha256(b"principal\0" + body).digest() != digest:
             yield Finding("principal", "the row does not match its digest")
+    for principal, digest, body in _selected(
+        connection, "SELECT principal, digest, CAST(body AS BLOB) FROM token", "id", within
+    ):
+        if sha256(b"token\0" + body).digest() != digest or token_of(body).principal != principal:
+            yield Finding("token", "the row does not match its digest")
 
 
 _EMBEDDED: Final = """
@@ -294,6 +299,7 @@ def _digests(connection: sqlite3.Connection, within: Ids | None = None) -> Itera
     for id, value_digest, source_digest in rows("SELECT id, value_digest, source_digest FROM retraction"):
         yield id, retraction_digest(id, value_digest, source_digest)
     yield from rows("SELECT key, digest FROM principal", "key")
+    yield from rows("SELECT id, digest FROM token")
     for receipt, id in rows("SELECT digest, id FROM receipt", "digest"):
         yield receipt, receipt_digest(receipt, id)
 

@@ -45,6 +45,7 @@ from .answers import (
     Review,
     ReviewPage,
     ScopeRecords,
+    TokenPage,
 )  # fmt: skip
 from .errors import SnapshotRevoked, translated
 from .filters import Conditions
@@ -61,6 +62,7 @@ from .rows import (
     past_of,
     principal_of,
     record_of,
+    token_of,
     unpack,
 )
 from .schema import EVER_SINCE, FOREVER
@@ -527,6 +529,17 @@ class Reader(StoredState):
             return KnownPage(
                 self.point(0), tuple(map(self._known, principals)), principals[-1].key if len(rows) == size else None
             )
+
+    def tokens(self, *, principal: bytes | None = None, after: bytes = b"", limit: int = PAGE_LIMIT) -> TokenPage:
+        """The next of all tokens that were ever issued, or of those of that key, by id. At most 1 000."""
+        with self.snapshot():
+            size = _page_size(limit)
+            if principal is None:
+                rows = self._connection.execute(schema.GET_TOKENS_AFTER, (after, size)).fetchall()
+            else:
+                rows = self._connection.execute(schema.GET_TOKENS_OF_AFTER, (principal, after, size)).fetchall()
+            tokens = tuple(token_of(body) for (body,) in rows)
+            return TokenPage(self.point(0), tokens, tokens[-1].id if len(rows) == size else None)
 
     def known_by(self, key: bytes) -> Known:
         """What is known of the holder of that key; a stranger where nothing is."""

@@ -20,6 +20,7 @@ from ..memory.keys import RESERVED_SCOPES, normal_name
 from ..memory.principals import Principal
 from ..memory.record import CANDIDATE, EPISODE, REJECTED, VERIFIED, PastVersion, Record, Version
 from ..memory.state import PastOutcome, SettingValue, Witness
+from ..memory.tokens import Token
 from ..memory.window import Window
 from .names import name_mark
 from .schema import EVER_SINCE, FOREVER
@@ -113,6 +114,18 @@ def principal_of(body: bytes) -> Principal:
     """The principal that a body holds."""
     *who, grants, kept, lost, version = unpack(body)
     return Principal._make((*who, tuple(map(Grant._make, grants)), kept, lost, Version._make(version)))
+
+
+def stored_token(token: Token) -> tuple[bytes, bytes]:
+    """The digest and the body of a token's row: `memory.digest.token_digest`, and the bytes that it covers."""
+    body = pack(token)
+    return sha256(b"token\0" + body).digest(), body
+
+
+def token_of(body: bytes) -> Token:
+    """The token that a body holds."""
+    *fields, version = unpack(body)
+    return Token._make((*fields, Version._make(version)))
 
 
 def mark_of(id: bytes) -> int:

@@ -36,7 +36,7 @@ from ..memory.events import SUPERSEDED
 from ..memory.record import EPISODE
 from .words import TOKENIZER
 
-SCHEMA_VERSION: Final = 15
+SCHEMA_VERSION: Final = 16
 FOREVER: Final = (1 << 63) - 1
 EVER_SINCE: Final = -(1 << 63)
 SAMPLE_ONE_IN: Final = 64
@@ -182,6 +182,16 @@ principal = Table(
     Column("body", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )  # fmt: skip
+
+token = Table(
+    "token", metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("principal", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+Index("token_principal", token.c.principal, token.c.id)
 
 receipt = Table(
     "receipt", metadata,
@@ -447,6 +457,20 @@ GET_PRINCIPAL: Final = _text(select(principal.c.body).where(principal.c.key == b
 GET_PRINCIPALS: Final = _text(select(principal.c.body).order_by(principal.c.key))
 GET_PRINCIPALS_AFTER: Final = (
     _text(select(principal.c.body).where(principal.c.key > bindparam("key")).order_by(principal.c.key)) + " LIMIT ?"
+)
+
+PUT_TOKEN: Final = _put(token)
+GET_TOKEN: Final = _text(select(token.c.body).where(token.c.id == bindparam("id")))
+GET_TOKENS_AFTER: Final = (
+    _text(select(token.c.body).where(token.c.id > bindparam("id")).order_by(token.c.id)) + " LIMIT ?"
+)
+GET_TOKENS_OF_AFTER: Final = (
+    _text(
+        select(token.c.body)
+        .where(token.c.principal == bindparam("principal"), token.c.id > bindparam("id"))
+        .order_by(token.c.id)
+    )
+    + " LIMIT ?"
 )
 
 PUT_RECEIPT: Final = _put(receipt)

@@ -11,6 +11,7 @@ from ..memory.digest import BUCKETS, DIGEST_BYTES
 from ..memory.principals import Principal
 from ..memory.record import ANY_SOURCE, EPISODE, PastVersion, Record
 from ..memory.state import PastOutcome, SettingValue, Witness, Workspace
+from ..memory.tokens import Token
 from ..memory.window import Window
 from . import schema
 from .errors import translation
@@ -25,6 +26,7 @@ from .rows import (
     record_of,
     setting_of,
     standing_of,
+    token_of,
     witness_of,
 )  # fmt: skip
 from .sieve import Sieve
@@ -117,6 +119,11 @@ class StoredState:
         """Everybody who is known, by key: also strangers who only signed something."""
         for (body,) in self._connection.execute(schema.GET_PRINCIPALS):
             yield principal_of(body)
+
+    def token(self, id: bytes) -> Token | None:
+        """See `State.token`."""
+        row = self._row(schema.GET_TOKEN, id)
+        return token_of(row[0]) if row else None
 
     def receipt_use(self, receipt: bytes) -> bytes | None:
         """See `State.receipt_use`."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from veridical.client.bearer import Asking
 from veridical.client.blocking import BlockingMemory
 from veridical.client.surface import AsyncMemory
 from veridical.memory import MemoryRecord, Principal
@@ -106,11 +107,11 @@ class Store:
             self._memory.enroll(PRINCIPALS[role], name=role, grants=grants)
         self._memory.revoke(PRINCIPALS["revoked"], reason="left")
 
-    def seen_by(self, principal: Principal | None) -> dict[str, frozenset[str]]:
-        """What each question tells that principal."""
+    def seen_by(self, principal: Asking | None) -> dict[str, frozenset[str]]:
+        """What each question tells that principal, or the holder of that token."""
         return {name: self._seen(name, principal) for name in QUESTIONS}
 
-    def _seen(self, name: str, principal: Principal | None) -> frozenset[str]:
+    def _seen(self, name: str, principal: Asking | None) -> frozenset[str]:
         request = self._question(name)
         request.mode = memory_pb2.READ_MODE_STRONG
 
@@ -185,3 +186,5 @@ def check_rights(memory: BlockingMemory) -> None:
     store.guard()
     seen = {who: store.seen_by(principal) for who, principal in everybody.items()}
     assert seen == {**TABLE, "nobody": _NONE}
+    tokens = {role: memory.issue_token(PRINCIPALS[role]).token for role in ROLES if role != "revoked"}
+    assert {role: store.seen_by(token) for role, token in tokens.items()} == {role: TABLE[role] for role in tokens}

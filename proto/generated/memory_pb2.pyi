@@ -343,6 +343,7 @@ class ReadRequest(_message.Message):
     PRINCIPALS_FIELD_NUMBER: _builtins.int
     LATTICE_FIELD_NUMBER: _builtins.int
     REJECTIONS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
     mode: Global___ReadMode.ValueType
     timeout_us: _builtins.int
@@ -380,8 +381,12 @@ class ReadRequest(_message.Message):
     @_builtins.property
     def rejections(self) -> Global___Rejections: ...
     @_builtins.property
+    def tokens(self) -> Global___Tokens: ...
+    @_builtins.property
     def ticket(self) -> _ticket_pb2.Ticket:
-        """a node that passes the read on passes it on as well"""
+        """Who asks: by ticket, or by a bearer token in the metadata of the call ("authorization: Bearer vdt_...").
+        a node that passes the read on passes it on as well
+        """
 
     def __init__(
         self,
@@ -404,15 +409,16 @@ class ReadRequest(_message.Message):
         principals: Global___Principals | None = ...,
         lattice: Global___Lattice | None = ...,
         rejections: Global___Rejections | None = ...,
+        tokens: Global___Tokens | None = ...,
         ticket: _ticket_pb2.Ticket | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_position", b"min_position", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket", "tokens", b"tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket", "timeout_us", b"timeout_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us", "all", b"all", "counts", b"counts", "digest", b"digest", "forwarded", b"forwarded", "get", b"get", "history", b"history", "lattice", b"lattice", "max_staleness_us", b"max_staleness_us", "min_index", b"min_index", "min_position", b"min_position", "mode", b"mode", "principals", b"principals", "prunable", b"prunable", "query", b"query", "recall", b"recall", "rejections", b"rejections", "review_queue", b"review_queue", "scopes", b"scopes", "ticket", b"ticket", "timeout_us", b"timeout_us", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_staleness_us: _TypeAlias = _typing.Literal["max_staleness_us"]  # noqa: Y015
     _WhichOneofArgType__max_staleness_us: _TypeAlias = _typing.Literal["_max_staleness_us", b"_max_staleness_us"]  # noqa: Y015
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "prunable", "scopes", "counts", "digest", "review_queue", "principals", "lattice", "rejections"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["get", "recall", "all", "history", "prunable", "scopes", "counts", "digest", "review_queue", "principals", "lattice", "rejections", "tokens"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness_us) -> _WhichOneofReturnType__max_staleness_us | None: ...
@@ -753,6 +759,31 @@ class Principals(_message.Message):
 Global___Principals: _TypeAlias = Principals  # noqa: Y015
 
 @_typing.final
+class Tokens(_message.Message):
+    """The bearer tokens that were issued, in the order of their ids; an administrator sees all, everybody else its own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the last id (16 bytes) of the page before, or empty"""
+    limit: _builtins.int
+    def __init__(
+        self,
+        *,
+        after: _builtins.bytes = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Tokens: _TypeAlias = Tokens  # noqa: Y015
+
+@_typing.final
 class Lattice(_message.Message):
     """Which scope lies within which, of those that the caller may read."""
 
@@ -819,6 +850,7 @@ class ReadReply(_message.Message):
     KNOWN_FIELD_NUMBER: _builtins.int
     LATTICE_FIELD_NUMBER: _builtins.int
     BARRED_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     index: _builtins.int
     now_us: _builtins.int
@@ -855,6 +887,8 @@ class ReadReply(_message.Message):
     def lattice(self) -> Global___LatticePairs: ...
     @_builtins.property
     def barred(self) -> Global___BarredValues: ...
+    @_builtins.property
+    def tokens(self) -> Global___TokenPage: ...
     def __init__(
         self,
         *,
@@ -876,14 +910,15 @@ class ReadReply(_message.Message):
         known: Global___KnownPage | None = ...,
         lattice: Global___LatticePairs | None = ...,
         barred: Global___BarredValues | None = ...,
+        tokens: Global___TokenPage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "history", b"history", "hits", b"hits", "ids", b"ids", "known", b"known", "lattice", b"lattice", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "totals", b"totals"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "history", b"history", "hits", b"hits", "ids", b"ids", "known", b"known", "lattice", b"lattice", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "tokens", b"tokens", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "epoch", b"epoch", "history", b"history", "hits", b"hits", "ids", b"ids", "index", b"index", "known", b"known", "lattice", b"lattice", "member", b"member", "now_us", b"now_us", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "scopes", b"scopes", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_us", b"_age_us", "age_us", b"age_us", "answer", b"answer", "barred", b"barred", "digests", b"digests", "epoch", b"epoch", "history", b"history", "hits", b"hits", "ids", b"ids", "index", b"index", "known", b"known", "lattice", b"lattice", "member", b"member", "now_us", b"now_us", "page", b"page", "records", b"records", "reviews", b"reviews", "scope_counts", b"scope_counts", "scopes", b"scopes", "tokens", b"tokens", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__age_us: _TypeAlias = _typing.Literal["age_us"]  # noqa: Y015
     _WhichOneofArgType__age_us: _TypeAlias = _typing.Literal["_age_us", b"_age_us"]  # noqa: Y015
-    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["records", "hits", "page", "history", "ids", "scope_counts", "totals", "digests", "reviews", "known", "lattice", "barred"]  # noqa: Y015
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["records", "hits", "page", "history", "ids", "scope_counts", "totals", "digests", "reviews", "known", "lattice", "barred", "tokens"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__age_us) -> _WhichOneofReturnType__age_us | None: ...
@@ -1413,6 +1448,79 @@ class Known(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Known: _TypeAlias = Known  # noqa: Y015
+
+@_typing.final
+class TokenPage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    after: _builtins.bytes
+    """the last id of this page; empty: there are no more"""
+    @_builtins.property
+    def tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___IssuedToken]: ...
+    def __init__(
+        self,
+        *,
+        tokens: _abc.Iterable[Global___IssuedToken] | None = ...,
+        after: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenPage: _TypeAlias = TokenPage  # noqa: Y015
+
+@_typing.final
+class IssuedToken(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    ISSUED_US_FIELD_NUMBER: _builtins.int
+    EXPIRES_US_FIELD_NUMBER: _builtins.int
+    REVOKED_US_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    digest: _builtins.bytes
+    """SHA-256 of its secret; the first 16 bytes are its id"""
+    principal: _builtins.bytes
+    """key that it stands for, 32 bytes"""
+    label: _builtins.str
+    issued_us: _builtins.int
+    expires_us: _builtins.int
+    revoked_us: _builtins.int
+    @_builtins.property
+    def version(self) -> Global___Version:
+        """the command that made it so"""
+
+    def __init__(
+        self,
+        *,
+        digest: _builtins.bytes = ...,
+        principal: _builtins.bytes = ...,
+        label: _builtins.str = ...,
+        issued_us: _builtins.int = ...,
+        expires_us: _builtins.int | None = ...,
+        revoked_us: _builtins.int | None = ...,
+        version: Global___Version | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expires_us", b"_expires_us", "_revoked_us", b"_revoked_us", "expires_us", b"expires_us", "revoked_us", b"revoked_us", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expires_us", b"_expires_us", "_revoked_us", b"_revoked_us", "digest", b"digest", "expires_us", b"expires_us", "issued_us", b"issued_us", "label", b"label", "principal", b"principal", "revoked_us", b"revoked_us", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expires_us: _TypeAlias = _typing.Literal["expires_us"]  # noqa: Y015
+    _WhichOneofArgType__expires_us: _TypeAlias = _typing.Literal["_expires_us", b"_expires_us"]  # noqa: Y015
+    _WhichOneofReturnType__revoked_us: _TypeAlias = _typing.Literal["revoked_us"]  # noqa: Y015
+    _WhichOneofArgType__revoked_us: _TypeAlias = _typing.Literal["_revoked_us", b"_revoked_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_us) -> _WhichOneofReturnType__expires_us | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__revoked_us) -> _WhichOneofReturnType__revoked_us | None: ...
+
+Global___IssuedToken: _TypeAlias = IssuedToken  # noqa: Y015
 
 @_typing.final
 class GrantedRights(_message.Message):

@@ -141,3 +141,29 @@ def test_the_ledger_holds_at_the_command_line(shell: Shell) -> None:
     assert shell.well("recall", "office")["records"] == []
     texts = [item["text"] for item in shell.well("history", written["id"])]
     assert texts[0] == texts[-1] == claim[2] and "the office moved" in texts
+
+
+def test_a_token_is_issued_used_and_revoked(shell: Shell) -> None:
+    """Into a file that nobody else may read; it reads what its principal may, writes nothing, and ends at once."""
+    boss, reader = (shell.new_key(name) for name in ("boss", "reader"))
+    shell.well("principal", "enroll", boss, "--grant", "*=read,write,review,attest,vouch,admin")
+    shell.well("principal", "enroll", reader, "--grant", "global=read", signer="boss")
+    shell.well("remember", *CLAIM, signer="boss")
+    shell.well("remember", *CLAIM, "--scope", "elsewhere", signer="boss")
+    file = shell.keys / "token"
+    issue = ("token", "issue", reader, "--label", "a reader", "--for", "12h")
+    issued = shell.well(*issue, "--out", str(file), signer="boss")
+    assert "token" not in issued and file.stat().st_mode & 0o777 == 0o600
+    shown = ("--token-file", str(file))
+    assert [one["scope"] for one in shell.well("recall", "JWT", *shown)["records"]] == ["global"]
+    shell.refused("not_granted", "recall", "JWT", "--scope", "elsewhere", *shown)
+    shell.refused("not_granted", "recall", "JWT")
+    (listed,) = shell.well("token", "list", *shown)
+    assert (listed["id"], listed["label"], listed["standing"]) == (issued["id"], "a reader", "issued")
+    told = shell.well("token", "issue", signer="reader")
+    assert told["token"].startswith("vdt_") and told["principal"] == reader
+    assert shell.well("token", "revoke", issued["id"], "--reason", "lost", signer="boss")["outcome"] == "token_revoked"
+    shell.refused("token_revoked", "recall", "JWT", *shown)
+    assert not (shell.keys / "none").exists()
+    shell.refused("stranger", "token", "issue", "00" * 32, "--out", str(shell.keys / "none"), signer="boss")
+    assert not (shell.keys / "none").exists()

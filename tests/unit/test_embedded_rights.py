@@ -11,8 +11,8 @@ from veridical.memory import LocalMemory, MemoryRecord, Principal
 from veridical.memory.errors import Refused
 from veridical.proto.generated import memory_pb2
 
-ASKED_ELSEWHERE = {"principals"}
-"""By the contract: everybody knows itself, and administrators know all."""
+ASKED_ELSEWHERE = {"principals", "tokens"}
+"""By the contract: everybody knows itself and its own, and administrators know all."""
 
 GUEST = Principal(bytes([99]) * 32)
 

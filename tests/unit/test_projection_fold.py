@@ -162,6 +162,10 @@ def reviewed(world: World) -> None:
     world.write("agreed", "agreed", "is", "team:x", author=CAROL)
     world.say((c.WITHDRAW, c.WithdrawBody(agreed)), author=CAROL)
     attested(world)
+    for number in range(2):
+        issued = t.IssueTokenBody(BOB, bytes([number]) * 32, f"token {number}", None if number else world.now_us + 1)
+        world.say((t.ISSUE_TOKEN, issued), author=ALICE)
+    world.say((t.REVOKE_TOKEN, t.RevokeTokenBody(bytes([1]) * 16, "lost")), author=ALICE)
     failure = c.WriteBody("failure", "card", "fails", "team:x", "overflow")
     [written] = world.say((c.WRITE, failure), author=BOB)
     world.say((t.MARK_FIXED, t.FixBody(written.record_id)), author=BOB)
@@ -205,7 +209,7 @@ def test_the_eventful_history_is_one() -> None:
     assert codes == named - {events.EXPIRED}
     memory = EVENTFUL.memory
     assert all((memory.records, memory.versions, memory.contenders, memory.rejections, memory.retractions))
-    assert all((memory.principals, memory.receipts))
+    assert all((memory.principals, memory.receipts, memory.tokens))
 
 
 def test_holds_what_the_memory_rules_hold(fold: Folder) -> None:
@@ -236,6 +240,8 @@ def test_answers_the_rules_as_the_memory_state_does(fold: Folder) -> None:
     assert {principal.key: principal for principal in reader.principals()} == memory.principals
     assert all(reader.principal(key) == principal for key, principal in memory.principals.items())
     assert reader.principal(bytes(32)) is None
+    assert all(reader.token(id) == token for id, token in memory.tokens.items())
+    assert reader.token(bytes(15) + b"?") is None
     assert all(reader.receipt_use(receipt) == id for receipt, id in memory.receipts.items())
     assert reader.receipt_use(bytes(16)) is None
     for command, outcome in memory.outcomes.items():

@@ -15,6 +15,7 @@ from veridical.memory.machine import Outcome
 from veridical.memory.principals import Principal
 from veridical.memory.record import PastVersion, Record, Version
 from veridical.memory.reputation import AuthorTrust
+from veridical.memory.tokens import Token
 from veridical.node import calls, questions
 from veridical.node.ports import (
     BareCommand,
@@ -47,6 +48,7 @@ from veridical.projection.answers import (
     Review,
     ReviewPage,
     ScopeRecords,
+    TokenPage,
 )
 from veridical.proto.generated import admin_pb2, memory_pb2
 from veridical.replication.messages import ReadMode
@@ -96,6 +98,7 @@ def known_of(principal: Principal, trust: AuthorTrust) -> Known:
 
 
 known = st.builds(known_of, principals, authors)
+tokens = st.builds(Token, st.binary(min_size=32, max_size=32), digests, texts, numbers, maybe, maybe, versions)
 filters = st.builds(
     Filters, st.one_of(st.none(), st.lists(texts, max_size=2).map(tuple)), st.one_of(st.none(), texts),
     st.one_of(st.none(), texts), maybe,
@@ -124,6 +127,7 @@ ARGS: dict[Verb, st.SearchStrategy[dict[str, Any]]] = {
     ),
     Verb.LATTICE: st.just({}),
     Verb.REJECTIONS: st.fixed_dictionaries({"id": digests}),
+    Verb.TOKENS: st.fixed_dictionaries({"after": digests}, optional={"limit": st.integers(1, 1000)}),
 }
 
 
@@ -154,6 +158,9 @@ def values(point: ReadPoint) -> dict[Verb, st.SearchStrategy[Any]]:
             KnownPage, st.just(point), st.lists(known, max_size=2).map(tuple), st.one_of(st.none(), digests)
         ),
         Verb.LATTICE: st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+        Verb.TOKENS: st.builds(
+            TokenPage, st.just(point), st.lists(tokens, max_size=2).map(tuple), st.one_of(st.none(), digests)
+        ),
         Verb.REJECTIONS: st.lists(st.builds(Barred, digests, st.one_of(st.none(), texts)), max_size=2).map(tuple),
     }
 

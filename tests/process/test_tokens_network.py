@@ -1,0 +1,11 @@
+"""Bearer tokens at three real nodes."""
+
+import pytest
+from doors import NetworkDoor
+from scenarios_of_tokens import Tokens
+
+pytestmark = pytest.mark.process
+
+
+class TestTokensOfNodes(NetworkDoor, Tokens):
+    """In the metadata of calls; a node that cannot answer itself passes the token on."""
