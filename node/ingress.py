@@ -11,11 +11,13 @@ from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, Verid
 from ..replication.messages import Role
 from .admission import Gate
 from .behalf import signed_by_node
+from .decider import Proposal
 from .engine import Engine
 from .identity import DataDirectory
 from .keeper import LEASE_STORE
 from .metrics import Metrics
 from .ports import BareCommand, Submission, SubmitResult, Transport, Wait
+from .rates import Rate, Rates
 from .settings import SECOND_US, Limits
 from .situation import OUTSIDE, REROUTE_PAUSE_S, Situation
 from .system import Clock, Entropy
@@ -46,6 +48,7 @@ class Ingress:
         self._entropy = entropy
         self._metrics = metrics
         self._may_decide = may_decide
+        self._rates = Rates(Rate(limits.principal_commands_per_s, limits.principal_bytes_per_s))
         self._gate = Gate(limits.waiting_commands, limits.waiting_bytes)
 
     @property
@@ -134,6 +137,7 @@ class Ingress:
         if not self._may_decide():
             raise Unavailable("the lease store does not answer", (LEASE_STORE,))
         proposal = await engine.verified(submission)
+        self._take(proposal)
         waiting = engine.rounds.submit(proposal, submission.wait)
         try:
             return await waiting.future
@@ -141,6 +145,18 @@ class Ingress:
             path.tried = waiting.proposed
             if waiting.proposed and submission.wait is Wait.ALL:
                 path.silent = self._situation.silent
+
+    def _take(self, proposal: Proposal) -> None:
+        """Count it against the rate of whoever signed it, which is known by now. Raises `Retry`."""
+        if proposal.of_node:
+            return
+        size = len(proposal.raw) + sum(map(len, proposal.bodies))
+        who = proposal.author or proposal.envelope.on_behalf.encode()
+        try:
+            self._rates.take(who, len(proposal.bodies), size, self._clock.elapsed_us())
+        except Retry:
+            self._metrics.rate_limited.inc()
+            raise
 
     async def _relayed(self, leader: str, submission: Submission, path: _Path) -> SubmitResult:
         remaining_us = path.deadline_us - self._clock.elapsed_us()

@@ -46,6 +46,7 @@ class Metrics:
         self.dedup_hits = self._counter("dedup_hits", "Commands answered by their first outcome.")
         self.discarded_entries = self._counter("discarded_entries", "Entries never acknowledged that were cut.")
         self.admission_stalls = self._counter("admission_stalls", "Submissions turned away by a full queue.")
+        self.rate_limited = self._counter("rate_limited", "Submissions turned away by the rate of one principal.")
         self.repairs = Counter("veridical_repairs", "Repairs made, by kind.", ["kind"], registry=self.registry)
         self.watchers = Gauge("veridical_watchers", "Consumers of the feed.", registry=self.registry)
         self.watch_lag = Gauge(

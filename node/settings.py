@@ -50,6 +50,10 @@ class Limits(BaseModel):
     waiting_commands: int = Field(default=20_000, ge=1)
     """Commands that a node has in hand, from arrival to answer; beyond, callers are asked to retry."""
     waiting_bytes: int = Field(default=64 << 20, ge=1 << 20)
+    principal_commands_per_s: float = Field(default=0, ge=0)
+    """What one principal may write in a second on average (`rates.py`), counted by the leader; 0: no bound. Whoever
+    writes more is asked to retry later. Those without a key share one bound."""
+    principal_bytes_per_s: float = Field(default=0, ge=0)
     batch_commands: int = Field(default=1024, ge=1)
     """Commands decided and replicated in one round."""
     batch_bytes: int = Field(default=4 << 20, ge=1 << 16)

@@ -71,6 +71,7 @@ steps = st.one_of(
     st.tuples(st.sampled_from(["reinforce", "prune"]), st.sampled_from([0, 40 * DAY_US]), speakers),
     st.tuples(st.just("wait"), st.sampled_from([HOUR_US, 3 * DAY_US, 40 * DAY_US])),
     st.tuples(st.sampled_from(["enroll", "revoke", "rotate"]), st.sampled_from(PEOPLE), reviewers),
+    st.tuples(st.sampled_from(["issue", "take_back"]), st.sampled_from(["alice", "bob", "carol"]), reviewers),
     *often(st.tuples(
         st.sampled_from(["give", "take"]), st.sampled_from(PEOPLE), st.sampled_from(["*", "*", "repo:*", "team:x"]),
         st.sampled_from(["write", "review", "vouch"]), reviewers,
@@ -93,6 +94,7 @@ class Life:
         self.account = Account(self.world)
         self._keys = {name: Principal(bytes([number + 1]) * 32) for number, name in enumerate(PEOPLE)}
         self._rotations = 0
+        self._tokens = 0
         self._grader = Runner(KeyPair(b"g" * 32), lambda: self.world.now_us)
         self._receipts: list[tuple[str, tuple[str, ...]]] = []  # each with the claim that it is good for, if any
         self._named: dict[bytes, None] = {bytes(16): None}
@@ -114,7 +116,7 @@ class Life:
             self._state(verb, *rest)
         elif verb in ("dispute", "leave", "turn", "doubt"):
             self._scene(verb, *rest)
-        elif verb in ("enroll", "revoke", "rotate", "give", "take"):
+        elif verb in ("enroll", "revoke", "rotate", "give", "take", "issue", "take_back"):
             self._of_principals(verb, *rest)
         elif verb in ("wait", "attest", "reinforce", "prune", "declare", "embed"):
             self._now_and_then(verb, *rest)
@@ -249,6 +251,11 @@ class Life:
                 self._do(t.GIVE if verb == "give" else t.TAKE, t.GrantBody(key, pattern, (right,)), who)
             case "enroll", who:
                 self._do(t.ENROLL, t.EnrollBody(key, whose, (("repo:*", ("read", "write")),)), who)
+            case "issue", who:
+                self._tokens += 1
+                self._do(t.ISSUE_TOKEN, t.IssueTokenBody(key, bytes([self._tokens]) * 32, whose), who)
+            case "take_back", who:
+                self._do(t.REVOKE_TOKEN, t.RevokeTokenBody(bytes([self._tokens]) * 16), who)
             case "revoke", who:
                 self._do(t.REVOKE, t.RevokeBody(key, "left"), who)
             case _:
