@@ -148,9 +148,13 @@ class Sightings:
                 kernel.send(peer, SeenQuery(self._request))
 
     def _own(self) -> tuple[int, int]:
-        """How far this member is itself. What it must reach before it counts again is as good as held."""
+        """How far this member is itself. What it must reach before it counts again is as good as held.
+
+        The promise counts as it binds in memory: what is cut for a new leader is gone from the tail before the promise
+        to it is on disk, and nobody may be called older for the moment between the two.
+        """
         kernel = self._kernel
-        return kernel.durable_promise.promised_epoch, max(kernel.tail.durable_index, kernel.must_reach)
+        return kernel.acceptor.promised_epoch, max(kernel.tail.durable_index, kernel.must_reach)
 
     def _judge(self, sighting: Sighting) -> None:
         """Before it takes part, what counts is what was found on the disk: since then others may have filled it up."""
