@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from embedding_server import KEY, NAME, embedding_server
 from pydantic import ValidationError
+from scenarios_of_users import NASTY, SCRIPTS
 from typer.testing import CliRunner
 
 from veridical.cli.failures import INVALID
@@ -52,6 +54,18 @@ def test_words_find_words_and_the_model_finds_meaning(tmp_path: Path) -> None:
         memory.write(SIGN_IN)
         assert texts(memory, "login") == [SIGN_IN.text]
         assert texts(memory, "sign-in") == [SIGN_IN.text]
+
+
+@pytest.mark.parametrize("embedder", ["lexical", "hash", "local"])
+def test_every_script_and_every_string_is_found(tmp_path: Path, embedder: str) -> None:
+    """Text by itself first, a word of it among the first five, whatever else is found by meaning."""
+    with LocalMemory(tmp_path / "brain.db", embedder=embedder) as memory:
+        memory.write_many([MemoryRecord(text=text) for text in (*NASTY, *SCRIPTS.values())])
+        for text in NASTY:
+            assert texts(memory, text)[0] == text
+        for query, text in SCRIPTS.items():
+            for form in ("NFC", "NFD"):
+                assert text in texts(memory, unicodedata.normalize(form, query)), query
 
 
 def test_an_embedder_stays(tmp_path: Path) -> None:
