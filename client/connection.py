@@ -85,7 +85,9 @@ class AsyncReplicatedMemory(AsyncMemory):
         if os.getpid() != self._process:
             raise Bug("this client was made before a fork; make another one in the child, or use ReplicatedMemory")
         if self._parts is None:
-            self._parts = _Parts(self._endpoints, self._credentials, self._clock, self._entropy, self._wait)
+            self._parts = _Parts(
+                self._endpoints, self._credentials, self._asking, self._clock, self._entropy, self._wait
+            )
         return self._parts
 
 
@@ -96,19 +98,20 @@ class _Parts:
         self,
         endpoints: Sequence[str],
         credentials: grpc.ChannelCredentials | None,
+        asking: Asking | None,
         clock: Clock,
         entropy: Entropy,
         wait: memory_pb2.Wait.ValueType,
     ) -> None:
-        self.directory = Directory(endpoints, credentials)
+        self.directory = Directory(endpoints, credentials, asking)
         self._submitter = Submitter(self.directory, clock, entropy, wait)
         tickets = Tickets(clock)
         self._asker = Asker(self.directory, tickets, entropy.random())
         self._listener = Listener(self.directory, tickets)
 
-    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
+    async def submit(self, commands: Sequence[Command], asking: Asking | None, deadline: float) -> list[Answer]:
         """See `Route`."""
-        return await self._submitter.submit(commands, principal, deadline)
+        return await self._submitter.submit(commands, asking if isinstance(asking, Principal) else None, deadline)
 
     async def ask(
         self, request: memory_pb2.ReadRequest, asking: Asking | None, deadline: float

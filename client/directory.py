@@ -16,6 +16,7 @@ import grpc.aio
 from ..proto.channel import open_channel
 from ..proto.generated import admin_pb2, admin_pb2_grpc, memory_pb2_grpc
 from ..proto.submissions import SubmissionStream
+from .bearer import Asking, metadata_of
 
 STATUS_TIMEOUT_S: Final = 1.0
 MEMBERS_LIMIT: Final = 64
@@ -24,17 +25,21 @@ MEMBERS_LIMIT: Final = 64
 class Connection:
     """A channel to one node with what is opened on it."""
 
-    def __init__(self, endpoint: str, credentials: grpc.ChannelCredentials | None) -> None:
+    def __init__(
+        self, endpoint: str, credentials: grpc.ChannelCredentials | None, asking: Asking | None = None
+    ) -> None:
         self.endpoint = endpoint
+        self._asking, self._is_encrypted = asking, credentials is not None
         self._channel = open_channel(endpoint, credentials)
         self.memory: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(self._channel)
         self.admin: admin_pb2_grpc.AdminAsyncStub = admin_pb2_grpc.AdminStub(self._channel)
         self._submissions: SubmissionStream | None = None
 
     def submissions(self) -> SubmissionStream:
-        """The stream of submissions, opened anew when it broke."""
+        """The stream of submissions, opened anew when it broke. Raises `Invalid` for a token that could be read."""
         if self._submissions is None or not self._submissions.is_open:
-            self._submissions = SubmissionStream(self._channel)
+            shown = metadata_of(self._asking, self.endpoint, self._is_encrypted)
+            self._submissions = SubmissionStream(self._channel, shown)
         return self._submissions
 
     async def close(self) -> None:
@@ -79,9 +84,15 @@ class Knowledge:
 class Directory:
     """The nodes of one cluster. Belongs to one loop. `endpoints` is where to begin; the members are learned there."""
 
-    def __init__(self, endpoints: Sequence[str], credentials: grpc.ChannelCredentials | None) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        credentials: grpc.ChannelCredentials | None,
+        asking: Asking | None = None,
+    ) -> None:
         self._given = tuple(dict.fromkeys(endpoints))
         self._credentials = credentials
+        self._asking = asking
         self._connections: dict[str, Connection] = {}
         self._known = Knowledge()
         self._last_failures: dict[str, float] = {}
@@ -129,7 +140,7 @@ class Directory:
         """The connection to a node, opened when it is first wanted."""
         connection = self._connections.get(endpoint)
         if connection is None:
-            connection = self._connections[endpoint] = Connection(endpoint, self._credentials)
+            connection = self._connections[endpoint] = Connection(endpoint, self._credentials, self._asking)
         return connection
 
     def redirect(self, endpoint: str) -> None:

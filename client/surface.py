@@ -76,7 +76,7 @@ class Session:
 class Route(Protocol):
     """The way to the nodes of one memory. Deadlines are in the running loop's time, and are kept."""
 
-    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
+    async def submit(self, commands: Sequence[Command], asking: Asking | None, deadline: float) -> list[Answer]:
         """The answers to 1 to 256 commands that fit one envelope, in order. The refusal of one is an answer.
 
         Raises what is said of them as a whole, `OutcomeUnknown` or `Unavailable`.
@@ -103,8 +103,8 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls, TokenCalls):
     Every call ends within its `timeout_s` and a tenth of a second: in its answer, or in an error that says what is
     known. A write that may have happened ends in `OutcomeUnknown` with its command id: the same call with that
     `command_id` tells what became of it, and never does it twice. Commands are signed by `principal`; without one they
-    are anonymous, and `token`, a bearer token, says who asks. `max_staleness_s` bounds the age of answers to local and
-    session reads.
+    are anonymous, or claims in nobody's name under `token`, a bearer token, which then also says who asks.
+    `max_staleness_s` bounds the age of answers to local and session reads.
 
     `read_consistency` also says when a write over the network is answered: at its commit where reads keep a
     promise, since they wait for what they must see; once the leader has folded it where they are local.
@@ -518,7 +518,7 @@ class AsyncMemory(TrustCalls, OversightCalls, SourceCalls, TokenCalls):
         self, made: Sequence[Command], deadline: float, principal: Principal | None = None
     ) -> list[Answer]:
         """Have commands decided, signed by `principal`, or else by this memory's own."""
-        found = await self._route.submit(made, principal or self._principal, deadline)
+        found = await self._route.submit(made, principal or self._asking, deadline)
         self._session.saw(found[-1].epoch, found[-1].index)
         return found
 

@@ -35,13 +35,13 @@ class NodeRoute:
         self._entropy = entropy
         self._loop = asyncio.get_running_loop()
 
-    async def submit(self, commands: Sequence[Command], principal: Principal | None, deadline: float) -> list[Answer]:
+    async def submit(self, commands: Sequence[Command], asking: Asking | None, deadline: float) -> list[Answer]:
         """See `Route`. What ended unknown is asked again, under the same ids, while there is time."""
         await self._pass_gate(deadline)
         unknown: OutcomeUnknown | None = None
         while True:
             try:
-                result = await self._submitted(commands, principal, self._left_us(deadline))
+                result = await self._submitted(commands, asking, self._left_us(deadline))
                 return answers_of(commands, calls.submit_result_to_wire(0, result, ""))
             except OutcomeUnknown as error:
                 unknown = error
@@ -81,15 +81,13 @@ class NodeRoute:
         except TimeoutError:
             raise Unavailable("the lease store did not answer in time") from None
 
-    async def _submitted(
-        self, commands: Sequence[Command], principal: Principal | None, timeout_us: int
-    ) -> SubmitResult:
-        if principal is None:
+    async def _submitted(self, commands: Sequence[Command], asking: Asking | None, timeout_us: int) -> SubmitResult:
+        if not isinstance(asking, Principal):
             bare = [BareCommand(command.id, command.kind, command.content) for command in commands]
-            return await self._node.submit_anonymous(bare, timeout_us)
+            return await self._node.submit_anonymous(bare, timeout_us, token=asking)
         salts = self._entropy.bytes(SALT_BYTES * len(commands))
         cluster_id = await self._cluster_id(timeout_us)
-        signed = signed_envelope(cluster_id, principal, commands, self._clock.wall_us(), salts)
+        signed = signed_envelope(cluster_id, asking, commands, self._clock.wall_us(), salts)
         return await self._node.submit(Submission(signed.raw, signed.signature, tuple(signed.bodies), timeout_us))
 
     async def _cluster_id(self, timeout_us: int) -> str:

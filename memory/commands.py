@@ -50,7 +50,8 @@ WINDOW_COUNT: Final = "window_count"
 class Command(NamedTuple):
     """One command of an envelope: `content` is its body without the salt, `author` its principal, if any.
 
-    `of_node`: a node of this cluster says it on the cluster's own behalf, not on anybody's.
+    `of_node`: a node of this cluster says it on the cluster's own behalf, not on anybody's. `claim`: it has no author,
+    and came under the bearer token with that digest (32 bytes), as a node says that signed for it.
     """
 
     id: bytes
@@ -58,6 +59,7 @@ class Command(NamedTuple):
     content: bytes
     author: bytes | None
     of_node: bool = False
+    claim: bytes | None = None
 
 
 class WriteBody(NamedTuple):

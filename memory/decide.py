@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from . import commands, events, rules
 from .case import Case, alterable, judged, permitted, strength_now
+from .claims import decide_claim
 from .commands import (
     LATTICE,
     MULTI_VALUED,
@@ -82,6 +83,8 @@ def decide(state: State, command: Command, now_us: int, context: Context) -> lis
     if command.of_node != (command.kind in commands.OF_NODES):
         return [refused(rules.NOT_GRANTED)]
     if not command.of_node and is_guarded(state):
+        if command.claim is not None:
+            return [decide_claim(state, command, command.claim, now_us, context)]
         principal = enrolled(state, author)
         if principal is None:
             return [refused(rules.NOT_GRANTED)]

@@ -60,16 +60,25 @@ class Claim(NamedTuple):
 
 
 def decide_write(
-    state: State, body: WriteBody, author: bytes | None, now_us: int, context: Context, corrects: bool = False
+    state: State,
+    body: WriteBody,
+    author: bytes | None,
+    now_us: int,
+    context: Context,
+    corrects: bool = False,
+    voice: Source | None = None,
 ) -> Event:
-    """The one event of a write. One that `corrects` may return to what was corrected before."""
+    """The one event of a write. One that `corrects` may return to what was corrected before.
+
+    `voice` is whose it counts as, where that is not the author who says it nor the source that it cites.
+    """
     if not context.rights.holds(author, WRITE, body.scope):
         return refused(rules.NOT_GRANTED)
     if body.vouched and not context.rights.holds(author, VOUCH, body.scope):
         return refused(rules.NOT_GRANTED)
     if is_reserved_key(body.predicate, body.scope) and not is_own_record(body.kind, body.predicate, body.scope):
         return refused(rules.RESERVED_KEY)
-    source = source_of(author, body.source, context.digests, body.vouched)
+    source = voice or source_of(author, body.source, context.digests, body.vouched)
     if body.kind == EPISODE:
         return _decide_episode(state, body, author, now_us, context, source)
     if body.derived_from:

@@ -129,7 +129,9 @@ def _decided(workspace: Workspace, command: Command, now_us: int, context: Conte
     start_us = workspace.window().start_us
     if made_at_us < start_us:
         return [WINDOW, rules.ID_TOO_OLD, start_us]
-    digest = context.digests.digest(_COMMAND, command.author or b"", command.kind.encode(), command.content)
+    digest = context.digests.digest(
+        _COMMAND, command.author or command.claim or b"", command.kind.encode(), command.content
+    )
     seen = workspace.outcome(command.id)
     if seen is not None:
         return _seen(seen) if seen.content_digest == digest else [CONFLICT]

@@ -45,6 +45,7 @@ TOKEN_EXPIRED: Final = "token_expired"
 TOKEN_ORPHANED: Final = "token_orphaned"
 TOKEN_KNOWN: Final = "token_known"
 TOKENS_FULL: Final = "tokens_full"
+TOKEN_CLAIMS_ONLY: Final = "token_claims_only"
 UNKNOWN_VALUE: Final = "unknown_value"
 VALUE_IS_KEY: Final = "value_is_key"
 OVERTAKEN: Final = "overtaken"
@@ -61,7 +62,9 @@ ID_TOO_OLD: Final = "id_too_old"
 ID_TOO_FAR_AHEAD: Final = "id_too_far_ahead"
 ID_NOT_A_TIME: Final = "id_not_a_time"
 
-UNLOGGED: Final = frozenset({NOT_GRANTED})
+UNLOGGED: Final = frozenset(
+    {NOT_GRANTED, TOKEN_UNKNOWN, TOKEN_REVOKED, TOKEN_EXPIRED, TOKEN_ORPHANED, TOKEN_CLAIMS_ONLY}
+)
 """Refusals that leave nothing in history: what was not granted is for the operator's own log (PROTOCOL § 6)."""
 
 REASONS: Final = {
@@ -105,6 +108,7 @@ REASONS: Final = {
     TOKEN_EXPIRED: "the token's time is over; ask whoever issued it for another one",
     TOKEN_ORPHANED: "the principal that the token was issued for was revoked, or goes on with another key",
     TOKEN_KNOWN: "a token of that secret was issued before",
+    TOKEN_CLAIMS_ONLY: "under a token one may state things and nothing else; sign with a principal's key for that",
     TOKENS_FULL: "too many tokens are in force; revoke some of those first",
     UNKNOWN_VALUE: "no value of that digest is held or contends under that key",
     VALUE_IS_KEY: "the value is part of this record's key: reject it, and write the other one",

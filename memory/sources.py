@@ -41,6 +41,11 @@ def source_of(author: bytes | None, episode: str, digests: Digester, vouched: st
     return Source(principal or _author_digest(digests, b""), principal)
 
 
+def claimed_source(identity: bytes, digests: Digester) -> Source:
+    """The source of what is said under a token of that principal: it speaks as nobody, and always as the same one."""
+    return Source(_author_digest(digests, identity), None)
+
+
 def anonymous_digest(digests: Digester) -> bytes:
     """What stands for the anonymous author among sources."""
     return _author_digest(digests, b"")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..log.canonical import encode
 from ..log.entry import ORIGIN, SALT_BYTES, Envelope
@@ -26,6 +26,8 @@ from ..replication.messages import Draft
 LAYER_COMMANDS = 1024
 FOR_THE_CLUSTER = "cluster"
 """On whose behalf a node signs what it says itself."""
+UNDER_TOKEN: Final = "token:"
+"""What stands before the digest (hex) of the bearer token under which a command came, in place of who says it."""
 NOWHERE = ORIGIN
 """Where a denial stands: at no entry."""
 
@@ -43,6 +45,12 @@ class Proposal:
     def author(self) -> bytes | None:
         """The principal behind the commands; None when a node signed for somebody who came without one."""
         return None if self.envelope.on_behalf else self.envelope.author
+
+    @property
+    def claim(self) -> bytes | None:
+        """The digest of the bearer token under which it came to the node that signed it; None without one."""
+        token = self.envelope.on_behalf.removeprefix(UNDER_TOKEN)
+        return None if token == self.envelope.on_behalf else bytes.fromhex(token)
 
     @property
     def of_node(self) -> bool:
@@ -151,8 +159,8 @@ class Decider:
 
 
 def _commands(proposal: Proposal) -> list[Command]:
-    author = proposal.author
+    author, claim = proposal.author, proposal.claim
     return [
-        Command(head.id, head.kind, body[SALT_BYTES:], author, proposal.of_node)
+        Command(head.id, head.kind, body[SALT_BYTES:], author, proposal.of_node, claim)
         for head, body in zip(proposal.envelope.commands, proposal.bodies, strict=True)
     ]

@@ -9,9 +9,10 @@ from dataclasses import replace
 from ..log.entry import Envelope
 from ..memory.errors import NotLeader, OutcomeUnknown, Retry, Unavailable, VeridicalError
 from ..replication.messages import Role
+from ..security.tokens import BearerToken
 from .admission import Gate
 from .behalf import signed_by_node
-from .decider import Proposal
+from .decider import UNDER_TOKEN, Proposal
 from .engine import Engine
 from .identity import DataDirectory
 from .keeper import LEASE_STORE
@@ -65,16 +66,21 @@ class Ingress:
         check_size(submission, self._limits)
         return await self._in_hand(submission, lambda path: self._routed(submission, path, relayed))
 
-    async def submit_anonymous(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> SubmitResult:
+    async def submit_anonymous(
+        self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait, token: BearerToken | None
+    ) -> SubmitResult:
         """See `Node.submit_anonymous`."""
         deadline_us = self._clock.elapsed_us() + timeout_us
         await self._situation.engine_in_time(timeout_us)
         remaining_us = max(1, deadline_us - self._clock.elapsed_us())
-        return await self.submit(self._signed_on_behalf(commands, remaining_us, wait), relayed=False)
+        return await self.submit(self._signed_on_behalf(commands, remaining_us, wait, token), relayed=False)
 
-    def _signed_on_behalf(self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait) -> Submission:
+    def _signed_on_behalf(
+        self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait, token: BearerToken | None
+    ) -> Submission:
+        on_behalf = ANONYMOUS if token is None else f"{UNDER_TOKEN}{token.digest.hex()}"
         return signed_by_node(
-            self._directory, ANONYMOUS, commands, self._clock, self._entropy, timeout_us, wait
+            self._directory, on_behalf, commands, self._clock, self._entropy, timeout_us, wait
         )  # fmt: skip
 
     # --- in and out ---------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from ..memory.errors import NotLeader, Unavailable, VeridicalError
 from ..projection.errors import ProjectionError
 from ..projection.projection import Projection
 from ..replication.messages import Message, Role, RoleChanged
+from ..security.tokens import BearerToken
 from .access import Caller
 from .chronicle import Chronicle
 from .engine import Engine, EnginePort
@@ -456,10 +457,17 @@ class Node:
         return await self._ingress.submit(submission, relayed)
 
     async def submit_anonymous(
-        self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait = Wait.QUORUM
+        self,
+        commands: Sequence[BareCommand],
+        timeout_us: int,
+        wait: Wait = Wait.QUORUM,
+        token: BearerToken | None = None,
     ) -> SubmitResult:
-        """The same for commands without a principal, signed by this node on behalf of "anonymous"."""
-        return await self._ingress.submit_anonymous(commands, timeout_us, wait)
+        """The same for commands without a principal, signed by this node on behalf of "anonymous", or of a token.
+
+        What is said under a token is a claim in nobody's name (`memory.claims`).
+        """
+        return await self._ingress.submit_anonymous(commands, timeout_us, wait, token)
 
     # --- reads ---
 

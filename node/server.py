@@ -31,9 +31,10 @@ from ..proto.generated import (
     replication_pb2_grpc,
 )  # fmt: skip
 from ..replication.messages import Message, ReadMode
+from ..security.tokens import BearerToken
 from . import calls, feed_wire, questions, repairs, wire
 from .access import Caller
-from .bearer import caller_shown
+from .bearer import bearer_of, caller_shown
 from .errors import abort, failed
 from .feed import ChangePage, WatchRequest
 from .grpc_health import HEALTH, serve_health
@@ -79,7 +80,11 @@ class Served(Protocol):
         ...
 
     async def submit_anonymous(
-        self, commands: Sequence[BareCommand], timeout_us: int, wait: Wait = Wait.QUORUM
+        self,
+        commands: Sequence[BareCommand],
+        timeout_us: int,
+        wait: Wait = Wait.QUORUM,
+        token: BearerToken | None = None,
     ) -> SubmitResult:
         """See `Node.submit_anonymous`."""
         ...
@@ -170,8 +175,10 @@ class Conversation:
     A caller that does not take its results is not read from any more.
     """
 
-    def __init__(self, node: Served, hint: LeaderHint, closing: asyncio.Event) -> None:
+    def __init__(self, node: Served, hint: LeaderHint, closing: asyncio.Event, shown: Callable[[], Caller]) -> None:
+        """`shown` says who holds the token beside the stream, if there is one; it may raise `Refused`."""
         self._node = node
+        self._shown = shown
         self._hint = hint
         self._closing = closing
         self._tasks: set[asyncio.Task[None]] = set()
@@ -233,7 +240,7 @@ class Conversation:
         if len(raw.commands) != len(raw.bodies):
             raise Invalid("bodies", f"{len(raw.bodies)} bodies for {len(raw.commands)} commands")
         wait = calls.WAITS.get(raw.wait, Wait.QUORUM)
-        return await self._node.submit_anonymous(calls.bare_commands(raw), raw.timeout_us, wait)
+        return await self._node.submit_anonymous(calls.bare_commands(raw), raw.timeout_us, wait, self._shown().token)
 
     def _put(self, result: memory_pb2.SubmitResult) -> None:
         self._results.append(result)
@@ -262,7 +269,8 @@ class MemoryService(memory_pb2_grpc.MemoryServicer):
     ) -> AsyncIterator[memory_pb2.SubmitResults]:
         """A conversation of submissions and results. The headers say at once that it has begun."""
         await context.send_initial_metadata(())
-        async for bundle in Conversation(self._node, self._hint, self._closing).bundles(request_iterator):
+        conversation = Conversation(self._node, self._hint, self._closing, lambda: bearer_of(context))
+        async for bundle in conversation.bundles(request_iterator):
             yield bundle
 
     async def Read(self, request: memory_pb2.ReadRequest, context: Context) -> memory_pb2.ReadReply:

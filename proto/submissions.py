@@ -41,7 +41,9 @@ class SubmissionStream:
     Belongs to one loop. There are no deadlines here: whoever calls stops waiting by cancelling.
     """
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, shown: tuple[tuple[str, str], ...] = ()) -> None:
+        """`shown` is the metadata that goes with the stream."""
+        self._shown = shown
         self._stub: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(channel)
         self._waiting: deque[Dispatch] = deque()
         self._dispatches: dict[int, Dispatch] = {}
@@ -94,7 +96,7 @@ class SubmissionStream:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        stream = self._stub.Submit()
+        stream = self._stub.Submit(metadata=self._shown)
         writer: asyncio.Task[None] | None = None
         reason = "closed"
         try:

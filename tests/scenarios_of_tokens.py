@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from copy import copy
 from itertools import count
 
 import pytest
-from contract_of_memory import ALICE, BOB, ELSEWHERE, HERE, Guarded, fact, refuses
+from contract_of_memory import ADMIN, ALICE, BOB, ELSEWHERE, HERE, Guarded, fact, refuses
 
-from veridical.client.blocking import BlockingMemory
+from veridical.client import ConnectedMemory
+from veridical.client.blocking import BlockingMemory, Result, Work
 from veridical.client.surface import AsyncMemory
-from veridical.memory import Principal, rules
+from veridical.memory import MemoryRecord, Principal, Trust, rules
 from veridical.memory.errors import Conflict, Invalid, Refused
 from veridical.memory.rules import REASONS
 from veridical.node.rows import record_of
@@ -57,6 +61,42 @@ def ended(memory: BlockingMemory, token: BearerToken) -> str:
             shown(memory, token)
         except Refused as refusal:
             return refusal.rule
+
+
+class Held(BlockingMemory):
+    """A memory of this process as the holder of a token has it, over the way of another one."""
+
+    def __init__(self, memory: BlockingMemory, token: BearerToken) -> None:
+        super().__init__(TIMEOUT_S, None, None)
+        self._memory = memory
+        self._token = token
+
+    def close(self) -> None:
+        """The other one goes on."""
+
+    def _begin(self, work: Work[Result]) -> Future[Result]:
+        async def held(memory: AsyncMemory) -> Result:
+            other = copy(memory)
+            other._principal = None  # pyright: ignore[reportPrivateUsage] - as if it had been opened with the token
+            other._asking = self._token  # pyright: ignore[reportPrivateUsage]
+            return await work(other)
+
+        return self._memory._begin(held)
+
+
+def holding(memory: BlockingMemory, token: BearerToken) -> BlockingMemory:
+    """What the holder of a token opens at the same door."""
+    endpoints: Sequence[str] | None = getattr(memory, "_endpoints", None)
+    if endpoints is None:
+        return Held(memory, token)
+    return ConnectedMemory(endpoints, token=token.reveal(), read_consistency="strong", timeout_s=TIMEOUT_S)
+
+
+def raised(found: Sequence[MemoryRecord | Refused]) -> None:
+    """Raise the refusal among what became of many records."""
+    for one in found:
+        if isinstance(one, Refused):
+            raise one
 
 
 class Tokens:
@@ -149,3 +189,82 @@ class Tokens:
         with pytest.raises(Conflict):
             guarded.bob.issue_token(label="once", command_id=first.done.command_id)
         refuses(guarded.admin, rules.TOKEN_KNOWN, lambda: guarded.bob.issue_token(secret=first.token))
+
+
+class Claims:
+    """What is written under a token, asked of a guarded store."""
+
+    def test_a_claim_is_a_candidate_in_nobodys_name(self, guarded: Guarded) -> None:
+        """One voice, whatever it cites and however many tokens there are; bounded by what the principal may write."""
+        writer = somebody(guarded)
+        id = ""
+        for number in range(2):
+            with holding(guarded.admin, guarded.admin.issue_token(writer).token) as held:
+                id = held.write(fact("claim", "said under a token", source=f"doc:{number}")).id
+                refuses(guarded.admin, rules.NOT_GRANTED, lambda held=held: held.write(fact("x", scope=ELSEWHERE)))
+        found = guarded.admin.get(id)
+        assert found is not None
+        told = (found.trust, found.author, found.support_count, found.text)
+        assert told == (Trust.CANDIDATE, "", 1, "said under a token")
+        item = guarded.admin.review_item(id)
+        assert item is not None
+        assert (item.supporters, item.confirmed_by) == (0, 0)
+
+    def test_claims_verify_nothing(self, guarded: Guarded) -> None:
+        """Three holders of tokens of three principals say so; the same from two of them, signed, is verified."""
+        people = [somebody(guarded) for _ in range(3)]
+        id = ""
+        for one in people:
+            with holding(guarded.admin, guarded.admin.issue_token(one).token) as held:
+                id = held.write(fact("chorus", "all say so")).id
+        found = guarded.admin.get(id)
+        assert found is not None
+        assert (found.trust, found.support_count) == (Trust.CANDIDATE, 3)
+        for one in people[:2]:
+            guarded.admin.remember_signed(one, subject="chorus", predicate="is", scope=HERE, text="all say so")
+        found = guarded.admin.get(id)
+        assert found is not None
+        assert found.trust is Trust.VERIFIED
+
+    def test_a_claim_against_what_is_verified_waits(self, guarded: Guarded) -> None:
+        """It takes no verified value's place, nor amends it."""
+        id = guarded.admin.approve(guarded.alice.write(fact("bridge", "open")).id).id
+        with holding(guarded.admin, guarded.admin.issue_token(ALICE).token) as held:
+            assert held.write(fact("bridge", "shut")).outcome == "conflicted"
+            held.write(fact("bridge", "open", metadata={"note": "mine"}))
+        found = guarded.admin.get(id)
+        assert found is not None
+        assert (found.text, found.trust, found.metadata.get("note")) == ("open", Trust.VERIFIED, None)
+
+    def test_a_token_states_and_does_nothing_else(self, guarded: Guarded) -> None:
+        """Not even an administrator's; the same is done with the administrator's key."""
+        id = guarded.alice.write(fact("gate", "shut")).id
+        other = Principal(bytes([next(SEEDS)]) * 32)
+        token = guarded.admin.issue_token(ADMIN).token
+        with holding(guarded.admin, token) as held:
+            calls: list[Callable[[], object]] = [
+                lambda: held.approve(id), lambda: held.promote(id), lambda: held.corroborate(id),
+                lambda: held.contradict(id, evidence="doc:1"), lambda: held.forget(id), lambda: held.pin(id),
+                lambda: held.erase(id, reason="x"), lambda: held.correct(id, "open"), lambda: held.withdraw(id),
+                lambda: held.enroll(other, grants={HERE: ["write"]}), lambda: held.revoke(BOB, reason="x"),
+                lambda: held.grant(BOB, ELSEWHERE, "write"), lambda: held.ungrant(BOB, ELSEWHERE, "write"),
+                lambda: held.issue_token(BOB), lambda: held.revoke_token(token.id.hex()),
+                lambda: held.set_scope_parent(HERE, ELSEWHERE), lambda: held.rotate(BOB, other),
+                lambda: raised(held.write_vouched([fact("gate", "open")], "eve")),
+            ]  # fmt: skip
+            for call in calls:
+                refuses(guarded.admin, rules.TOKEN_CLAIMS_ONLY, call, id)
+        assert guarded.admin.approve(id).trust is Trust.VERIFIED
+
+    def test_a_claim_needs_a_token_that_is_in_force(self, guarded: Guarded) -> None:
+        """Not one that is unknown, or of somebody who may only read; revoked, it ends in an open session."""
+        writer, reader = somebody(guarded), Principal(bytes([next(SEEDS)]) * 32)
+        guarded.admin.enroll(reader, grants={HERE: "read"})
+        issued, read_only = guarded.admin.issue_token(writer), guarded.admin.issue_token(reader)
+        for token, rule in ((read_only.token, rules.NOT_GRANTED), (BearerToken.of(bytes(32)), rules.TOKEN_UNKNOWN)):
+            with holding(guarded.admin, token) as held:
+                refuses(guarded.admin, rule, lambda held=held: held.write(fact("door", "ajar")))
+        with holding(guarded.admin, issued.token) as held:
+            assert held.write(fact("door", "open")).trust is Trust.CANDIDATE
+            guarded.admin.revoke_token(issued.id)
+            refuses(guarded.admin, rules.TOKEN_REVOKED, lambda: held.write(fact("door", "shut")))

@@ -57,7 +57,8 @@ class MemoryServicer(object):
     """
 
     def Submit(self, request_iterator, context):
-        """Commands in, results out, both in bundles of whatever waited. Results carry the number of their submission and come
+        """Commands in, results out, both in bundles of whatever waited. Bare commands are anonymous, or claims under the bearer
+        token in the metadata of the stream. Results carry the number of their submission and come
         in any order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -34,7 +34,8 @@ class MemoryStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MemoryAsyncStub: ...
     Submit: _grpc.StreamStreamMultiCallable[_memory_pb2.Submissions, _memory_pb2.SubmitResults]
-    """Commands in, results out, both in bundles of whatever waited. Results carry the number of their submission and come
+    """Commands in, results out, both in bundles of whatever waited. Bare commands are anonymous, or claims under the bearer
+    token in the metadata of the stream. Results carry the number of their submission and come
     in any order.
     """
     Read: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]
@@ -53,7 +54,8 @@ class MemoryAsyncStub(MemoryStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Submit: _aio.StreamStreamMultiCallable[_memory_pb2.Submissions, _memory_pb2.SubmitResults]  # type: ignore[assignment]
-    """Commands in, results out, both in bundles of whatever waited. Results carry the number of their submission and come
+    """Commands in, results out, both in bundles of whatever waited. Bare commands are anonymous, or claims under the bearer
+    token in the metadata of the stream. Results carry the number of their submission and come
     in any order.
     """
     Read: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReadRequest, _memory_pb2.ReadReply]  # type: ignore[assignment]
@@ -75,7 +77,8 @@ class MemoryServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_memory_pb2.Submissions],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_pb2.SubmitResults], _abc.AsyncIterator[_memory_pb2.SubmitResults]]:
-        """Commands in, results out, both in bundles of whatever waited. Results carry the number of their submission and come
+        """Commands in, results out, both in bundles of whatever waited. Bare commands are anonymous, or claims under the bearer
+        token in the metadata of the stream. Results carry the number of their submission and come
         in any order.
         """
 

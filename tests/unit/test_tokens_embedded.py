@@ -1,12 +1,12 @@
 """Bearer tokens at a file of one's own, and at three members of one process."""
 
 from doors import InProcessDoor, LocalDoor
-from scenarios_of_tokens import Tokens
+from scenarios_of_tokens import Claims, Tokens
 
 
-class TestTokensOfAFile(LocalDoor, Tokens):
+class TestTokensOfAFile(LocalDoor, Tokens, Claims):
     """Principals open the same file."""
 
 
-class TestTokensOfMembers(InProcessDoor, Tokens):
+class TestTokensOfMembers(InProcessDoor, Tokens, Claims):
     """Each principal asks another member."""
