@@ -61,7 +61,8 @@ class CommandHead(NamedTuple):
 class Envelope:
     """Commands of one author, signed once. `author` is the Ed25519 public key (32 bytes): a key is its own name.
 
-    `on_behalf` is empty, or says for whom a node signed a command that came without a principal ("anonymous", or "token:" and the digest of a bearer token).
+    `on_behalf` is empty, or says for whom a node signed a command that came without a principal ("anonymous", or
+    "token:" and the digest of a bearer token).
     """
 
     cluster: str

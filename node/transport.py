@@ -311,9 +311,9 @@ class GrpcTransport:
         peer = self._reached(member)
         memory: memory_pb2_grpc.MemoryAsyncStub = memory_pb2_grpc.MemoryStub(peer.channel)
         raw = questions.read_request_to_wire(request)
-        shown = self._shown(request.caller, self._endpoints[member])
+        metadata = self.shown(request.caller, self._endpoints[member])
         call = memory.Read
-        reply = await _answered(member, lambda: call(raw, timeout=request.timeout_us / SECOND_US, metadata=shown))
+        reply = await _answered(member, lambda: call(raw, timeout=request.timeout_us / SECOND_US, metadata=metadata))
         return questions.read_reply_from_wire(request.verb, reply)
 
     async def hello(self, endpoint: str, timeout_us: int) -> HelloReply:
@@ -359,7 +359,7 @@ class GrpcTransport:
         while self._closing:
             await asyncio.gather(*self._closing)
 
-    def _shown(self, caller: Caller, endpoint: str) -> tuple[tuple[str, str], ...]:
+    def shown(self, caller: Caller, endpoint: str) -> tuple[tuple[str, str], ...]:
         """The token of a read that is passed on, which nobody on the way may read."""
         if caller.token is None:
             return ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
+import grpc
 import pytest
 from memory_world import CAROL, World
 
@@ -16,7 +18,9 @@ from veridical.memory.errors import Invalid, Refused
 from veridical.memory.limits import TOKENS_LIMIT
 from veridical.memory.tokens import TOKENS, bearer
 from veridical.memory.trust_commands import ISSUE_TOKEN, REVOKE_TOKEN, IssueTokenBody, RevokeTokenBody
+from veridical.node.access import Caller
 from veridical.node.bearer import bearer_shown, is_private
+from veridical.node.transport import GrpcTransport
 from veridical.security.principal import Principal
 from veridical.security.tokens import BearerToken, authorization, authorized
 
@@ -72,6 +76,18 @@ def test_a_node_takes_none_that_could_be_read() -> None:
         assert is_private(peer, {}) and is_private(peer, clear)
     for peer in ("ipv4:10.0.0.1:5", "ipv6:[2001:db8::1]:5", "ipv4:12.7.0.0:1", ""):
         assert is_private(peer, tls) and not is_private(peer, {}) and not is_private(peer, clear)
+
+
+def test_a_node_passes_a_token_on_where_nobody_can_read_it() -> None:
+    """Without TLS to a member on this machine only; with it, to any."""
+    clear = GrpcTransport(lambda: None, Random(1))
+    shown = (authorization(TOKEN),)
+    assert clear.shown(Caller(token=TOKEN), LOCAL) == shown
+    assert clear.shown(Caller(), REMOTE) == ()
+    with pytest.raises(Refused, match="token_exposed"):
+        clear.shown(Caller(token=TOKEN), REMOTE)
+    encrypted = GrpcTransport(grpc.ssl_channel_credentials, Random(1))
+    assert encrypted.shown(Caller(token=TOKEN), REMOTE) == shown
 
 
 def test_the_environment_and_a_file_say_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
