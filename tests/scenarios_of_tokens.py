@@ -13,8 +13,9 @@ from contract_of_memory import ADMIN, ALICE, BOB, ELSEWHERE, HERE, Guarded, fact
 
 from veridical.client import ConnectedMemory
 from veridical.client.blocking import BlockingMemory, Result, Work
+from veridical.client.blocking_watch import BlockingChanges
 from veridical.client.surface import AsyncMemory
-from veridical.memory import MemoryRecord, Principal, Trust, rules
+from veridical.memory import BEGINNING, MemoryRecord, Principal, Trust, rules
 from veridical.memory.errors import Conflict, Invalid, Refused
 from veridical.memory.rules import REASONS
 from veridical.node.rows import record_of
@@ -61,6 +62,19 @@ def ended(memory: BlockingMemory, token: BearerToken) -> str:
             shown(memory, token)
         except Refused as refusal:
             return refusal.rule
+
+
+def first_watched(memory: BlockingMemory) -> BlockingChanges:
+    """A feed of which something was told already, at a node that knows the token by now."""
+    while True:
+        try:
+            changes = memory.watch(BEGINNING)
+        except Refused as refusal:
+            if refusal.rule != rules.TOKEN_UNKNOWN:
+                raise
+        else:
+            assert next(changes).scope == HERE
+            return changes
 
 
 class Held(BlockingMemory):
@@ -125,6 +139,16 @@ class Tokens:
         assert refused_by(guarded.admin, first.token) == rules.TOKEN_REVOKED
         assert shown(guarded.admin, second.token) == {HERE}
         assert guarded.admin.revoke_token(first.id).outcome == "unchanged"
+
+    def test_a_revocation_ends_a_feed_that_is_open(self, guarded: Guarded) -> None:
+        """What was told before stays told; the next page is looked up anew."""
+        guarded.alice.write(fact("vault", "watched"))
+        issued = guarded.admin.issue_token(somebody(guarded))
+        with holding(guarded.admin, issued.token) as held:
+            changes = first_watched(held)
+            guarded.admin.revoke_token(issued.id)
+            with changes, pytest.raises(Refused, match="token_revoked"):
+                assert {change.scope for change in changes} == {HERE}
 
     def test_a_token_ends_with_its_time(self, guarded: Guarded) -> None:
         """A moment is over soon; an hour is not."""
