@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo brain test test-process sim sim-nightly drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
+.PHONY: help setup demo brain test test-process test-compose image compose-up compose-down sim sim-nightly drill bench bench-quick retrieval figures check format proto transcripts up down lock clean
 
 # From the root of the checkout, `proto/` and `log/` must not shadow what is installed.
 export PYTHONSAFEPATH := 1
@@ -14,6 +14,8 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 INSTALL := env -u PYTHONSAFEPATH $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
+IMAGE := $(or $(VERIDICAL_IMAGE),veridical:local)
+BASE_IMAGE ?= python:3.12-slim
 STUBS := proto/generated
 SCRATCH := build/make
 
@@ -47,6 +49,18 @@ test: $(READY) ## Prove the code: unit tests and simulations, no node processes,
 
 test-process: $(READY) ## Prove it with real processes: kills, stops, restarts, and the README as it stands
 	$(BIN)/pytest -q -m process
+
+test-compose: $(READY) image ## Prove the deployment with real containers (needs a running Docker engine)
+	VERIDICAL_IMAGE=$(IMAGE) $(BIN)/pytest -q -m docker
+
+image: ## Build the container image, from BASE_IMAGE=python:3.12-slim or another
+	docker build --quiet --file compose/Dockerfile --build-arg BASE_IMAGE=$(BASE_IMAGE) --tag $(IMAGE) .
+
+compose-up: image ## Start three nodes in containers, and wait until they answer
+	VERIDICAL_IMAGE=$(IMAGE) docker compose --file compose/compose.yaml up --detach --wait
+
+compose-down: ## Stop them; their volumes stay
+	VERIDICAL_IMAGE=$(IMAGE) docker compose --file compose/compose.yaml down
 
 sim: $(READY) ## Run 1000 seeds of simulated clusters, and show that every mutant of the protocol is caught
 	$(BIN)/veridical sim
@@ -111,6 +125,7 @@ lock: $(READY) ## Bring requirements.lock to the newest releases that pyproject.
 	$(INSTALL) uv
 	$(LOCK) --group dev --output-file requirements.lock pyproject.toml
 	$(LOCK) --group bench --output-file bench/requirements.lock
+	$(LOCK) --constraints requirements.lock --output-file compose/requirements.lock pyproject.toml
 
 clean: ## Remove what the other verbs left, except .venv
 	rm -rf build dist *.egg-info .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -235,11 +235,10 @@ def opened(place: Place) -> Generator[Source]:
 
 
 def _channel(endpoint: str) -> Any:
-    import grpc
+    from ..client.environment import credentials
+    from ..proto.channel import open_blocking_channel
 
-    from ..proto.channel import CHANNEL_OPTIONS
-
-    return grpc.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+    return open_blocking_channel(endpoint, credentials())
 
 
 @contextmanager

@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ..client import AsyncReplicatedMemory
 from ..memory.errors import OutcomeUnknown, VeridicalError
 from ..memory.view import MemoryRecord, make_id, make_key
+
+if TYPE_CHECKING:
+    import grpc
 
 TIMEOUT_S: Final = 2.0
 GRACE_S: Final = 0.1
@@ -53,9 +56,16 @@ class Writers:
     `prefix` begins their subjects, so that the facts of several loads can be told apart.
     """
 
-    def __init__(self, endpoints: Sequence[str], count: int = 8, prefix: str = "subject") -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        count: int = 8,
+        prefix: str = "subject",
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
         self.account = Account()
         self._endpoints = endpoints
+        self._credentials = credentials
         self._count = count
         self._prefix = prefix
         self._numbers = itertools.count()
@@ -64,7 +74,9 @@ class Writers:
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._memory = await AsyncReplicatedMemory.connect(self._endpoints, timeout_s=TIMEOUT_S)
+        self._memory = await AsyncReplicatedMemory.connect(
+            self._endpoints, timeout_s=TIMEOUT_S, credentials=self._credentials
+        )
         self._tasks = [asyncio.create_task(self._write(self._memory)) for _ in range(self._count)]
         return self
 
@@ -123,11 +135,15 @@ def value_of(subject: str) -> str:
     return f"the value of {subject}"
 
 
-async def missing(endpoints: Sequence[str], account: Account, consistency: str) -> list[str]:
+async def missing(
+    endpoints: Sequence[str], account: Account, consistency: str, credentials: grpc.ChannelCredentials | None = None
+) -> list[str]:
     """Subjects that were acknowledged and are not there now, or not as they were written, or twice."""
     subjects = list(account.acknowledged)
     ids = [make_id(make_key(subject, PREDICATE, SCOPE)) for subject in subjects]
-    async with AsyncReplicatedMemory(endpoints, read_consistency=consistency, timeout_s=READ_TIMEOUT_S) as memory:
+    async with AsyncReplicatedMemory(
+        endpoints, read_consistency=consistency, timeout_s=READ_TIMEOUT_S, credentials=credentials
+    ) as memory:
         pages = [await memory.get_many(ids[first : first + PAGE]) for first in range(0, len(ids), PAGE)]
     return [
         subject

@@ -59,3 +59,10 @@ def open_channel(
         return grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
     expected = (("grpc.ssl_target_name_override", name),) if name else ()
     return grpc.aio.secure_channel(endpoint, credentials, options=(*CHANNEL_OPTIONS, *expected))
+
+
+def open_blocking_channel(endpoint: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.Channel:
+    """The same for calls that block."""
+    if credentials is None:
+        return grpc.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+    return grpc.secure_channel(endpoint, credentials, options=CHANNEL_OPTIONS)

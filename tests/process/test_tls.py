@@ -133,7 +133,7 @@ def test_a_client_is_no_peer_and_a_node_no_other(cluster: TlsCluster) -> None:
 
 
 def test_the_command_line_speaks_tls_by_its_environment(cluster: TlsCluster) -> None:
-    """Three variables name the files."""
+    """Three variables name the files, for every verb that asks a node."""
     files = cluster.folder / "alice" / "tls"
     environment = {
         "VERIDICAL_TLS_AUTHORITY": str(files / "ca.pem"),
@@ -142,7 +142,13 @@ def test_the_command_line_speaks_tls_by_its_environment(cluster: TlsCluster) -> 
         "VERIDICAL_ENDPOINTS": ",".join(cluster.peers.values()),
         "PYTHONPATH": ":".join(filter(None, sys.path)),
     }
-    for verb in (("status",), ("remember", "said over TLS"), ("recall", "TLS")):
+    backup, export = str(cluster.folder / "now.vlog"), str(cluster.folder / "now.export")
+    node = ("--endpoint", next(iter(cluster.peers.values())))
+    for verb in (
+        ("status",), ("remember", "said over TLS"), ("recall", "TLS"), ("antientropy", "status"), ("member", "list"),
+        ("watch", "--from", "beginning", "--no-follow"), ("backup", "create", "--to", backup, *node),
+        ("audit", "export", "--out", export, *node), ("audit", "verify", *node), ("lattice", "show"),
+    ):  # fmt: skip
         done = subprocess.run(
             [*VERIDICAL, *verb, "--json"], env=environment, capture_output=True, text=True, timeout=2 * END_TIMEOUT_S,
             check=False,
