@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCKS = (ROOT / "requirements.lock", ROOT / "bench" / "requirements.lock")
-WITHOUT_CODE = {"bench", "docs", "examples", "tests", "typings"}
+WITHOUT_CODE = {"bench", "docs", "examples", "tests", "typings", "compose"}
 MADE_HERE = {"build", "dist", "__pycache__"}
 FILES = {
     "CHANGELOG.md",
